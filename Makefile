@@ -1,0 +1,80 @@
+# Everything a newcomer runs. Each target installs or builds what it needs, and can be run twice.
+SHELL := /bin/bash -euo pipefail
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PYTHONPATH := deploy/testbed:deploy/demo
+TESTBED := $(BIN)/python -m testbed
+DEMO := $(BIN)/python -m demo
+
+.PHONY: help
+help: ## Say what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(VENV)/.locked: requirements/dev.txt pyproject.toml
+	@echo "Installing the locked Python packages into $(VENV)"
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends python3-venv && \
+	  $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: venv
+venv: $(VENV)/.locked ## Install the locked Python packages
+
+.PHONY: lock
+lock: ## Pin the newest versions that fit pyproject.toml, with hashes and without addresses
+	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
+	$(VENV)-lock/bin/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --universal \
+	  --python-version 3.11 pyproject.toml -o requirements/runtime.txt
+	$(VENV)-lock/bin/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --universal \
+	  --python-version 3.11 pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	rm -rf $(VENV)-lock
+
+.PHONY: cluster-up cluster-status cluster-down
+cluster-up: venv ## Bring up a real cluster and a Docker engine on this machine
+	@$(TESTBED) up
+cluster-status: venv ## Say how each of its parts fares
+	@$(TESTBED) status
+cluster-down: venv ## Take it down and leave nothing
+	@$(TESTBED) down
+
+.PHONY: demo demo-down
+demo: venv ## Walk through the life of sandboxes, on a real cluster
+	@$(DEMO) up
+demo-down: venv ## Remove all that the demo made
+	@$(DEMO) down
+
+.PHONY: lint types contracts generated check
+lint: venv ## Check style
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+types: venv ## Check types
+	@$(BIN)/mypy
+	@$(BIN)/mypy tests
+contracts: venv ## Check that the arrows between packages point one way
+	@$(BIN)/lint-imports --no-cache
+generated: venv ## Check that what is generated from the models is what they generate
+	@$(BIN)/python -m sandkeeper.api.crd --check crds
+	@$(BIN)/python -m sandkeeper.api.reference --check docs/reference
+check: lint types contracts generated ## All checks that need no cluster
+
+.PHONY: crds
+crds: venv ## Generate the CRDs and their reference from the models
+	@$(BIN)/python -m sandkeeper.api.crd --write crds
+	@$(BIN)/python -m sandkeeper.api.reference --write docs/reference
+
+.PHONY: test test-fast test-nightly
+test: check ## Run everything: checks, then all tests, on a real cluster and a real engine
+	@$(BIN)/pytest -n 2 --dist loadgroup -m "not nightly"
+test-fast: venv ## Run the tests that need neither cluster nor engine
+	@$(BIN)/pytest -m "not cluster and not engine and not testbed_cycle and not nightly"
+test-nightly: check ## Run the long storms too
+	@$(BIN)/pytest -n 2 --dist loadgroup
+
+.PHONY: bench
+bench: venv ## Measure, and write docs/performance.md anew
+	@$(BIN)/python -m bench

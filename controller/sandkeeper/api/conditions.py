@@ -1,0 +1,104 @@
+"""Condition types, and the one vocabulary of reasons.
+
+A reason is the same word in a condition, in an Event and in a metric label, so that what a user reads in
+``kubectl describe`` is what an operator finds in a dashboard.
+"""
+
+from enum import StrEnum
+
+__all__ = ["ConditionType", "Phase", "Reason"]
+
+
+class ConditionType(StrEnum):
+    """The conditions that a Sandbox may carry: ``Ready`` always, the others only while they are true."""
+
+    READY = "Ready"
+    DRIFTED = "Drifted"
+    """What runs is not what is wanted, and is kept: it is in use, or its replacement is blocked."""
+    ANNOTATION_INVALID = "AnnotationInvalid"
+    ENV_FILTERED = "EnvFiltered"
+    """Environment variables with secret-like names were left out."""
+    PAUSED = "Paused"
+
+
+class Phase(StrEnum):
+    """One word for people. Derived from the conditions; no code reads it."""
+
+    PENDING = "Pending"
+    CREATING = "Creating"
+    SETUP = "Setup"
+    READY = "Ready"
+    NOT_SANDBOXED = "NotSandboxed"
+    REPLACING = "Replacing"
+    PRUNING = "Pruning"
+    PRUNED = "Pruned"
+    STOPPED = "Stopped"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+class Reason(StrEnum):
+    """Why a condition has its value."""
+
+    # for Ready being True
+    RUNNING = "Running"
+    NOT_SANDBOXED = "NotSandboxed"
+
+    # for Ready being False, on the way or at rest
+    PENDING = "Pending"
+    CREATING = "Creating"
+    SETTING_UP = "SettingUp"
+    REPLACING = "Replacing"
+    PRUNING = "Pruning"
+    IDLE = "Idle"
+    """Pruned: nobody used it for idleSeconds."""
+    TOO_OLD = "TooOld"
+    """Pruned: it lived for maxAgeSeconds."""
+    STOPPED = "Stopped"
+    RECOVERING = "Recovering"
+    """It died; a new one comes when the back-off has passed."""
+    TERMINATING = "Terminating"
+    """The old runtime, or the object, is on its way out."""
+
+    # for Ready being False, the desired state cannot be resolved
+    POLICY_NOT_FOUND = "PolicyNotFound"
+    INVALID_CONFIG = "InvalidConfig"
+    LIMIT_EXCEEDED = "LimitExceeded"
+    """Above what the policy allows to agents and Sandboxes below it."""
+    CEILING_EXCEEDED = "CeilingExceeded"
+    """Above what the operator's own configuration allows to anybody."""
+    BIND_REFUSED = "BindRefused"
+    WORKSPACE_AMBIGUOUS = "WorkspaceAmbiguous"
+    UNSUPPORTED_FIELD = "UnsupportedField"
+    BACKEND_UNAVAILABLE = "BackendUnavailable"
+    CONFIG_CONFLICT = "ConfigConflict"
+    """An older Sandbox with the same key wants something else; it rules."""
+
+    # for Ready being False, the world does not play along
+    IMAGE_MISSING = "ImageMissing"
+    NETWORK_MISSING = "NetworkMissing"
+    ENGINE_FULL = "EngineFull"
+    NAME_CONFLICT = "NameConflict"
+    CREATE_FAILED = "CreateFailed"
+    START_FAILED = "StartFailed"
+    SETUP_FAILED = "SetupFailed"
+    EXITED = "Exited"
+    OOM_KILLED = "OOMKilled"
+
+    # for Ready being Unknown
+    ENGINE_UNREACHABLE = "EngineUnreachable"
+    ENGINE_MISMATCH = "EngineMismatch"
+
+    # for Drifted being True
+    CONFIG_CHANGED = "ConfigChanged"
+    RECREATE_REQUESTED = "RecreateRequested"
+    IDENTITY_MOVED = "IdentityMoved"
+    """Scope, backend or mode changed: the Sandbox belongs elsewhere, or nowhere."""
+    REPLACEMENT_BLOCKED = "ReplacementBlocked"
+    NEWER_EPOCH = "NewerEpoch"
+    """Made by a newer operator: left alone."""
+
+    # for the other conditions
+    ANNOTATION_INVALID = "AnnotationInvalid"
+    SECRET_LIKE_NAME = "SecretLikeName"  # ruff: ignore[hardcoded-password-string] - a reason, not a secret
+    PAUSED = "Paused"

@@ -1,0 +1,150 @@
+"""``AgentSandboxPolicy``: what the sandboxes of a namespace look like and may do."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from sandkeeper.api.base import Spec
+from sandkeeper.api.container import ContainerTemplate
+from sandkeeper.api.rules import ListMap, Rule
+from sandkeeper.api.types import AgentId, Cpus, ImagePattern, Memory, Seconds, SessionKey
+
+__all__ = [
+    "AgentEntry",
+    "AgentSandboxPolicySpec",
+    "Backend",
+    "Limits",
+    "Mode",
+    "PolicyLevel",
+    "Prune",
+    "Rollout",
+    "Scope",
+]
+
+
+class Mode(StrEnum):
+    """Which sessions of an agent are sandboxed."""
+
+    OFF = "off"
+    NON_MAIN = "non-main"
+    ALL = "all"
+
+
+class Scope(StrEnum):
+    """Who shares a runtime: nobody, all sessions of an agent, or everybody under the policy."""
+
+    SESSION = "session"
+    AGENT = "agent"
+    SHARED = "shared"
+
+
+class Backend(StrEnum):
+    """What makes the runtimes."""
+
+    DOCKER = "docker"
+    POD = "pod"
+
+
+class Prune(Spec):
+    """When a runtime that nobody uses is removed."""
+
+    idle_seconds: Seconds | None = None
+    """Unused for longer than this: pruned. 0 is never. Built in: 86400."""
+    max_age_seconds: Seconds | None = None
+    """Older than this, and cold: pruned. 0 is never. Built in: 604800."""
+    delete_after_seconds: Seconds | None = None
+    """Pruned for longer than this: the Sandbox object is deleted. 0 is never. Built in: 0."""
+
+
+class Rollout(Spec):
+    """How a change of configuration reaches the runtimes that run."""
+
+    paused: bool | None = None
+    """Hold back every replacement; what runs is kept and shown as drifted."""
+
+
+class Limits(Spec):
+    """What the agents of this policy and the Sandboxes under it may not exceed."""
+
+    memory: Memory | None = None
+    """Largest memory limit."""
+    cpus: Cpus | None = None
+    """Largest CPU limit in cores."""
+    pids_limit: Annotated[int, Field(ge=1, le=4_194_304)] | None = None
+    """Largest pidsLimit."""
+    gpus: bool | None = None
+    """False: no GPUs."""
+    images: Annotated[list[ImagePattern], Field(max_length=64)] | None = None
+    """Images that may be chosen: full names, or beginnings that end in `*`."""
+    max_hold_seconds: Seconds | None = None
+    """Longest effect of one value of the hold-until annotation. 0 is without a limit. Built in: 86400."""
+
+
+class PolicyLevel(Spec):
+    """The sections that a policy has for everybody, and an entry of ``agents`` for one agent."""
+
+    mode: Mode | None = None
+    """Which sessions are sandboxed. Quote `"off"`: YAML reads a bare off as false. Built in: all."""
+    main_session_key: SessionKey | None = None
+    """The sessionKey that `mode: non-main` leaves outside. Built in: main."""
+    scope: Scope | None = None
+    """Who shares a runtime. Built in: agent."""
+    backend: Backend | None = None
+    """What makes the runtimes. Built in: what the operator was installed with."""
+    container: ContainerTemplate | None = None
+    """What the containers look like."""
+    prune: Prune | None = None
+    """When unused runtimes are removed."""
+    hot_window_seconds: Seconds | None = None
+    """A runtime used within this time is neither replaced nor pruned. Built in: 300."""
+    rollout: Rollout | None = None
+    """How changes reach the runtimes that run."""
+
+
+class AgentEntry(PolicyLevel):
+    """What is different for one agent. Does not apply where the scope is `shared`."""
+
+    id: AgentId
+    """The agentId of the Sandboxes that this entry is for."""
+
+
+def _swap_needs_memory(level: PolicyLevel, *, above: ContainerTemplate | None) -> bool:
+    container = level.container
+    if container is None or container.memory_swap in {None, "-1"}:
+        return False
+    return container.memory is None and (above is None or above.memory is None)
+
+
+class AgentSandboxPolicySpec(PolicyLevel):
+    """What the sandboxes under this policy look like and may do."""
+
+    # An agent's memorySwap may go with the memory of the policy, so one container alone cannot tell.
+    rules: ClassVar = (
+        Rule(
+            cel="!has(self.container) || !has(self.container.memorySwap) || "
+            "self.container.memorySwap == '-1' || has(self.container.memory)",
+            holds=lambda policy: not _swap_needs_memory(policy, above=None),
+            message="container.memorySwap is memory and swap together: set container.memory too, "
+            "or leave it out",
+            field="container.memorySwap",
+            reason="FieldValueRequired",
+        ),
+        Rule(
+            cel="!has(self.agents) || (has(self.container) && has(self.container.memory)) || "
+            "self.agents.all(agent, !has(agent.container) || !has(agent.container.memorySwap) || "
+            "agent.container.memorySwap == '-1' || has(agent.container.memory))",
+            holds=lambda policy: (
+                not any(_swap_needs_memory(agent, above=policy.container) for agent in policy.agents or ())
+            ),
+            message="agents[].container.memorySwap is memory and swap together: set memory beside it or in "
+            "spec.container, or leave it out",
+            field="agents",
+            reason="FieldValueRequired",
+        ),
+    )
+
+    limits: Limits | None = None
+    """What agents and Sandboxes below may not exceed."""
+    agents: Annotated[list[AgentEntry], Field(max_length=128), ListMap("id")] | None = None
+    """Differences by agent."""

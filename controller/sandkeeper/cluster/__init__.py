@@ -1,0 +1,1 @@
+"""How the Kubernetes API is spoken to: the connection, a thin client, the leader lease, Events."""

@@ -1,0 +1,161 @@
+"""A thin client for the hot path: plain objects over the session that kopf uses too.
+
+Besides what was asked for it watches two things: how many requests are made (writes are the cost of an operator),
+and how far our clock is from the API server's, which every answer tells in its ``Date``.
+"""
+
+import asyncio
+import email.utils
+import json
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+import aiohttp
+
+from sandkeeper.cluster.connection import Connection
+from sandkeeper.cluster.resources import Resource
+from sandkeeper.telemetry.metrics import Metrics
+
+__all__ = ["ApiError", "Conflict", "KubeApi", "NotFound", "Object"]
+
+logger = logging.getLogger(__name__)
+
+Object = dict[str, Any]
+"""A Kubernetes object as JSON."""
+
+_PAGE: Final = 500
+_TRIES: Final = 5
+_OVERLOADED: Final = frozenset({429, 502, 503, 504})
+
+
+class ApiError(Exception):
+    """The API server refused. ``status`` is the HTTP code; 0: it was not reached."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+        self.message = message
+
+
+class NotFound(ApiError):  # noqa: N818 - an answer, often the one that was hoped for
+    """There is no such object (404)."""
+
+
+class Conflict(ApiError):  # noqa: N818 - as above
+    """The object is not, or no longer, as we thought (409)."""
+
+
+def _error(status: int, message: str) -> ApiError:
+    return {404: NotFound, 409: Conflict}.get(status, ApiError)(status, message)
+
+
+class KubeApi:
+    """Requests to one API server. Every method raises :class:`ApiError` and nothing else."""
+
+    def __init__(self, connection: Connection, *, metrics: Metrics, timeout: float = 30) -> None:
+        self._connection = connection
+        self._metrics = metrics
+        self._timeout = aiohttp.ClientTimeout(total=timeout, connect=5)
+        self.clock_offset: float | None = None
+        """Seconds that our clock is ahead of the API server's; None: not known yet."""
+
+    async def get(self, resource: Resource, *, name: str, namespace: str | None = None) -> Object:
+        """Return one object."""
+        return await self._request("GET", resource, namespace=namespace, name=name)
+
+    async def pages(
+        self, resource: Resource, *, namespace: str | None = None, params: Mapping[str, str] | None = None
+    ) -> AsyncIterator[tuple[list[Object], str]]:
+        """Yield the objects page by page, each with the resourceVersion of the list."""
+        token = ""
+        while True:
+            query = {"limit": str(_PAGE), **(params or {}), **({"continue": token} if token else {})}
+            answer = await self._request("GET", resource, namespace=namespace, params=query)
+            yield answer.get("items") or [], answer["metadata"]["resourceVersion"]
+            token = answer["metadata"].get("continue", "")
+            if not token:
+                return
+
+    async def create(self, resource: Resource, body: Object, *, namespace: str | None = None) -> Object:
+        """Create an object and return it as it was stored."""
+        return await self._request("POST", resource, namespace=namespace, body=body)
+
+    async def replace(self, resource: Resource, body: Object, *, name: str, namespace: str) -> Object:
+        """Replace an object; its resourceVersion has to be the newest."""
+        return await self._request("PUT", resource, namespace=namespace, name=name, body=body)
+
+    async def patch(
+        self, resource: Resource, body: Object, *, name: str, namespace: str, subresource: str | None = None
+    ) -> Object:
+        """Merge-patch an object; a ``metadata.resourceVersion`` in it makes the patch conditional."""
+        return await self._request(
+            "PATCH", resource, namespace=namespace, name=name, subresource=subresource, body=body
+        )
+
+    async def delete(self, resource: Resource, *, name: str, namespace: str, body: Object) -> None:
+        """Delete an object; ``body`` are the options, such as preconditions. Gone already is a success."""
+        try:
+            await self._request("DELETE", resource, namespace=namespace, name=name, body=body)
+        except NotFound:
+            return
+
+    async def _request(
+        self,
+        method: str,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        name: str | None = None,
+        subresource: str | None = None,
+        params: Mapping[str, str] | None = None,
+        body: Object | None = None,
+    ) -> Object:
+        url = self._connection.server + resource.path(namespace=namespace, name=name, subresource=subresource)
+        what = resource.plural + (f"/{subresource}" if subresource else "")
+        for attempt in range(1, _TRIES + 1):
+            status, answer, retry_after = await self._once(method, url, params=params, body=body)
+            self._metrics.api_requests.labels(method, what, str(status)).inc()
+            if status < 400:  # noqa: PLR2004 - HTTP
+                return answer
+            if status in _OVERLOADED and attempt < _TRIES:
+                await asyncio.sleep(min(retry_after, 10))
+                continue
+            if status == 401 and attempt == 1:  # noqa: PLR2004 - a token that has just been renewed
+                self._connection.forget_token()
+                continue
+            raise _error(status, str(answer.get("message") or answer))
+        raise AssertionError("unreachable")
+
+    async def _once(
+        self, method: str, url: str, *, params: Mapping[str, str] | None, body: Object | None
+    ) -> tuple[int, Object, float]:
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = (
+                "application/merge-patch+json" if method == "PATCH" else "application/json"
+            )
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            async with self._connection.session.request(
+                method, url, params=params, data=data, headers=headers, timeout=self._timeout
+            ) as response:
+                self._note_date(response.headers.get("Date"))
+                retry_after = float(response.headers.get("Retry-After", "1"))
+                raw = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ApiError(
+                0, f"the API server was not reached: {str(error) or type(error).__name__}"
+            ) from error
+        try:
+            answer = json.loads(raw)
+        except ValueError:
+            answer = {"message": raw[:200].decode(errors="replace")}
+        return response.status, answer, retry_after
+
+    def _note_date(self, date: str | None) -> None:
+        if date:
+            # Date has whole seconds, cut off: half a second is the best guess of the rest.
+            theirs = email.utils.parsedate_to_datetime(date).timestamp() + 0.5
+            self.clock_offset = time.time() - theirs

@@ -1,0 +1,87 @@
+"""Events: what ``kubectl describe`` tells a user about a Sandbox.
+
+They are posted by one task from a bounded queue: telling must never slow down doing. When the queue is full the oldest
+is dropped; conditions still say how things stand.
+"""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Literal
+from uuid import uuid4
+
+from sandkeeper.api.names import API_VERSION
+from sandkeeper.cluster.api import ApiError, KubeApi
+from sandkeeper.cluster.resources import EVENTS
+
+__all__ = ["EventPoster", "Note"]
+
+logger = logging.getLogger(__name__)
+
+_QUEUED: Final = 1000
+_LONGEST: Final = 1024
+"""The API server's bound on an Event's note."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """One Event about one Sandbox."""
+
+    namespace: str
+    name: str
+    uid: str
+    kind: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+class EventPoster:
+    """Posts Events, one after the other."""
+
+    def __init__(self, api: KubeApi, *, component: str = "sandkeeper") -> None:
+        self._api = api
+        self._component = component
+        self._queue: asyncio.Queue[Note] = asyncio.Queue(_QUEUED)
+
+    def post(self, note: Note) -> None:
+        """Take an Event for posting; never waits."""
+        if self._queue.full():
+            dropped = self._queue.get_nowait()
+            logger.warning("Dropping an Event about %s/%s: too many wait", dropped.namespace, dropped.name)
+        self._queue.put_nowait(note)
+
+    async def run(self) -> None:
+        """Post until cancelled."""
+        while True:
+            note = await self._queue.get()
+            try:
+                await self._api.create(EVENTS, self._body(note), namespace=note.namespace)
+            except ApiError as error:
+                # A namespace on its way out takes no new objects; anything else is worth a line.
+                if error.status not in {403, 404}:
+                    logger.warning("Cannot post an Event about %s/%s: %s", note.namespace, note.name, error)
+
+    def _body(self, note: Note) -> dict[str, object]:
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{note.name[:200]}.{uuid4().hex[:16]}", "namespace": note.namespace},
+            "involvedObject": {
+                "apiVersion": API_VERSION,
+                "kind": "Sandbox",
+                "namespace": note.namespace,
+                "name": note.name,
+                "uid": note.uid,
+            },
+            "type": note.kind,
+            "reason": note.reason,
+            "message": note.message[:_LONGEST],
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "reportingInstance": self._component,
+        }

@@ -1,0 +1,140 @@
+"""The operator's ceilings, applied: what reaches the host is allowed by the installer, or not at all.
+
+Every check takes the merged container section, whoever set the value, and says in one sentence which field
+is too high, and what would allow it.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from sandkeeper.api.conditions import Reason
+from sandkeeper.api.container import ContainerTemplate
+from sandkeeper.config import binds
+from sandkeeper.config.capabilities import ALL, DEFAULT, bare
+from sandkeeper.config.operator import BreakGlass, Ceilings
+from sandkeeper.config.resolution import Problem
+
+__all__ = ["check", "is_user_allowed"]
+
+_ENGINE_APPARMOR: Final = "docker-default"
+_UNCONFINED: Final = "unconfined"
+_SAID: Final = {
+    BreakGlass.CONTAINER_NAMESPACE_JOIN: "dangerouslyAllowContainerNamespaceJoin",
+    BreakGlass.UNCONFINED_SECCOMP: "dangerouslyAllowUnconfinedSeccomp",
+    BreakGlass.UNCONFINED_APPARMOR: "dangerouslyAllowUnconfinedApparmor",
+}
+"""The policy's own half of each break-glass."""
+
+
+def check(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
+    """Find everything in the merged container section that is above the ceilings."""
+    yield from binds.check(container.binds or (), ceilings)
+    yield from _check_network(container, ceilings)
+    yield from _check_user(container, ceilings)
+    yield from _check_capabilities(container, ceilings)
+    yield from _check_seccomp(container, ceilings)
+    yield from _check_apparmor(container, ceilings)
+    if container.gpus is not None and not ceilings.gpus:
+        yield _exceeded("gpus", container.gpus, "ask the installer to set ceilings.gpus")
+
+
+def _check_network(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
+    network = container.network or "none"
+    kind, colon, _ = network.partition(":")
+    if network == "none":
+        return
+    # The engine's own names are lower-case. Another spelling is refused with them: nobody calls a network
+    # of their own "Host" for a good reason.
+    if kind.casefold() == "host":
+        yield _exceeded("network", network, "the host's network is never given; name a network of the engine")
+    elif kind.casefold() == "container":
+        yield from _check_break_glass(
+            BreakGlass.CONTAINER_NAMESPACE_JOIN,
+            field="network",
+            value=network,
+            said=container.dangerously_allow_container_namespace_join,
+            ceilings=ceilings,
+        )
+    elif colon or network not in ceilings.networks:
+        yield _exceeded("network", network, f"ask the installer to add {network!r} to ceilings.networks")
+
+
+def _check_user(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
+    user = container.user or ""
+    # What `auto` comes to is the owner of a directory: the backend looks, and applies the same rule.
+    if user != "auto" and not is_user_allowed(user, ceilings):
+        yield _exceeded(
+            "user", user, 'name another user id, or ask the installer to add "0" to ceilings.users'
+        )
+
+
+def is_user_allowed(user: str, ceilings: Ceilings) -> bool:
+    """Say whether ``uid[:gid]`` may run: root only where the ceilings list it, what is not a number never."""
+    uid = user.partition(":")[0]
+    if not (uid.isascii() and uid.isdecimal()):
+        return False
+    return int(uid) > 0 or "0" in ceilings.users
+
+
+def _check_capabilities(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
+    dropped = {bare(capability) for capability in container.cap_drop or ()}
+    allowed = {bare(capability) for capability in ceilings.capabilities}
+    if ALL in dropped or ALL in allowed:
+        return
+    kept = [name for name in DEFAULT if name not in dropped and name not in allowed]
+    if kept:
+        names = ", ".join(kept)
+        yield Problem(
+            reason=Reason.CEILING_EXCEEDED,
+            message=f"container.capDrop keeps {names}: drop ALL, or ask the installer to add what is needed "
+            "to ceilings.capabilities",
+        )
+
+
+def _check_seccomp(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
+    profile = container.seccomp_profile
+    if profile is not None and profile.casefold() == _UNCONFINED:
+        yield from _check_break_glass(
+            BreakGlass.UNCONFINED_SECCOMP,
+            field="seccompProfile",
+            value=profile,
+            said=container.dangerously_allow_unconfined_seccomp,
+            ceilings=ceilings,
+        )
+
+
+def _check_apparmor(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
+    profile = container.apparmor_profile
+    if profile is None or profile == _ENGINE_APPARMOR:
+        return
+    if profile.casefold() == _UNCONFINED:
+        yield from _check_break_glass(
+            BreakGlass.UNCONFINED_APPARMOR,
+            field="apparmorProfile",
+            value=profile,
+            said=container.dangerously_allow_unconfined_apparmor,
+            ceilings=ceilings,
+        )
+    elif profile not in ceilings.apparmor_profiles:
+        yield _exceeded(
+            "apparmorProfile",
+            profile,
+            f"ask the installer to add {profile!r} to ceilings.apparmorProfiles",
+        )
+
+
+def _check_break_glass(
+    glass: BreakGlass, *, field: str, value: str, said: bool | None, ceilings: Ceilings
+) -> Iterator[Problem]:
+    """Check that both keys are turned: the policy's own field and the installer's."""
+    if not said:
+        yield _exceeded(field, value, f"the policy has to set container.{_SAID[glass]}")
+    if glass not in ceilings.break_glass:
+        yield _exceeded(field, value, f"ask the installer to add {glass.value!r} to ceilings.breakGlass")
+
+
+def _exceeded(field: str, value: str, fix: str) -> Problem:
+    return Problem(
+        reason=Reason.CEILING_EXCEEDED,
+        message=f"container.{field}: {value!r} is above the operator's ceilings: {fix}",
+    )

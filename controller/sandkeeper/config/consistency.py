@@ -1,0 +1,131 @@
+"""What admission cannot see: fields that do not go together, and texts of the right form with a wrong value.
+
+Found here, it is a condition that names the field. Left to the engine, it would be an error after the old
+runtime was removed. What admission does see is looked at again: an object may be older than a rule.
+"""
+
+import ipaddress
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Final
+
+from sandkeeper.api.conditions import Reason
+from sandkeeper.api.container import ContainerTemplate
+from sandkeeper.api.policy import Limits
+from sandkeeper.api.types import ULIMIT_NAMES
+from sandkeeper.config import binds, environment
+from sandkeeper.config.capabilities import ALL, KNOWN, bare
+from sandkeeper.config.quantities import MINIMUM_MEMORY, UNLIMITED, memory_bytes, swap_bytes
+from sandkeeper.config.resolution import Problem
+from sandkeeper.config.tmpfs import parse_tmpfs
+
+__all__ = ["check"]
+
+_MAX_ID: Final = 2**31 - 1
+"""Largest user or group id that a container runtime takes (runc's ``maxID``)."""
+
+_ULIMITS: Final = frozenset(ULIMIT_NAMES.split())
+
+
+def check(container: ContainerTemplate, limits: Limits | None) -> Iterator[Problem]:
+    """Find everything in the merged container section that no engine could make a runtime from."""
+    yield from _check_memory(container, limits)
+    yield from _check_paths(container)
+    yield from _check_user(container)
+    yield from _check_capabilities(container)
+    yield from _check_ulimits(container)
+    yield from _check_addresses(container)
+    yield from environment.check(container.env or {})
+
+
+def _check_memory(container: ContainerTemplate, limits: Limits | None) -> Iterator[Problem]:
+    sizes: list[int | None] = []
+    for field, text, read in (
+        ("limits.memory", None if limits is None else limits.memory, memory_bytes),
+        ("container.memory", container.memory, memory_bytes),
+        ("container.memorySwap", container.memory_swap, swap_bytes),
+    ):
+        try:
+            sizes.append(None if text is None else read(text))
+        except ValueError as error:
+            yield _invalid(f"{field}: {error}")
+            return
+    _, memory, swap = sizes
+    if memory is not None and memory < MINIMUM_MEMORY:
+        yield _invalid(f"container.memory: {container.memory} is below 6m, the least that an engine takes")
+    if swap is None or swap == UNLIMITED:
+        return
+    if memory is None:
+        yield _invalid("container.memorySwap is memory and swap together: it needs container.memory")
+    elif swap < memory:
+        yield _invalid(
+            f"container.memorySwap: {container.memory_swap} is memory and swap together, so it cannot be "
+            f"below container.memory, {container.memory}"
+        )
+
+
+def _check_paths(container: ContainerTemplate) -> Iterator[Problem]:
+    workdir = container.workdir or "/"
+    if ".." in PurePosixPath(workdir).parts or not workdir.startswith("/") or "\0" in workdir:
+        yield _invalid(f"container.workdir: {workdir!r} has to be an absolute path without '..'")
+    elif binds.is_kernel_path(binds.normalise_path(workdir)):
+        # A working directory below /proc/self/fd was a way out of containers (CVE-2024-21626).
+        yield _invalid(f"container.workdir: {workdir!r} is the kernel's")
+    tmpfs: set[str] = set()
+    for text in container.tmpfs or ():
+        try:
+            tmpfs.add(parse_tmpfs(text).path)
+        except ValueError as error:
+            yield _invalid(f"container.tmpfs: {error}")
+    for bind in container.binds or ():
+        try:
+            target = binds.parse(bind).target
+        except ValueError:
+            continue  # refused by the ceilings' check, with its own reason
+        if target in tmpfs:
+            yield _invalid(f"container.binds and container.tmpfs both have {target}; leave one out")
+
+
+def _check_user(container: ContainerTemplate) -> Iterator[Problem]:
+    user = container.user or "auto"
+    if user != "auto" and not all(
+        part.isascii() and part.isdecimal() and int(part) <= _MAX_ID for part in user.split(":", maxsplit=1)
+    ):
+        yield _invalid(f"container.user: {user!r} has to be auto, uid or uid:gid, each at most {_MAX_ID}")
+
+
+def _check_capabilities(container: ContainerTemplate) -> Iterator[Problem]:
+    for capability in container.cap_drop or ():
+        if capability != ALL and bare(capability) not in KNOWN:
+            yield _invalid(f"container.capDrop: {capability!r} is no capability")
+
+
+def _check_ulimits(container: ContainerTemplate) -> Iterator[Problem]:
+    for name, ulimit in (container.ulimits or {}).items():
+        if name not in _ULIMITS:
+            yield _invalid(f"container.ulimits: {name!r} is none of {ULIMIT_NAMES}")
+        unlimited_soft = ulimit.soft == UNLIMITED
+        if ulimit.hard != UNLIMITED and (unlimited_soft or ulimit.soft > ulimit.hard):
+            yield _invalid(f"container.ulimits.{name}: soft is above hard")
+
+
+def _check_addresses(container: ContainerTemplate) -> Iterator[Problem]:
+    for server in container.dns or ():
+        if not _is_address(server):
+            yield _invalid(f"container.dns: {server!r} is not an IP address")
+    for line in container.extra_hosts or ():
+        _, _, address = line.partition(":")
+        if address != "host-gateway" and not _is_address(address):
+            yield _invalid(f"container.extraHosts: {line!r} has to be name:address or name:host-gateway")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text  # an address with a zone means something on one machine only
+
+
+def _invalid(message: str) -> Problem:
+    return Problem(reason=Reason.INVALID_CONFIG, message=message)

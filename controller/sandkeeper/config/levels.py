@@ -1,0 +1,152 @@
+"""Levels, and how they are merged: binds concatenated, env and ulimits merged, everything else replaced.
+
+The levels of one Sandbox are a tuple from the most general (built-in) to the most particular. Which levels
+belong to it, :mod:`sandkeeper.config.scope` decides first.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+from sandkeeper.api.container import ContainerTemplate, SandboxContainer
+from sandkeeper.api.policy import AgentEntry, AgentSandboxPolicySpec, Backend, PolicyLevel, Prune, Rollout
+from sandkeeper.api.sandbox import SandboxSpec
+from sandkeeper.config.builtin import BUILT_IN, MAX_HOLD_SECONDS
+from sandkeeper.config.windows import Windows
+
+__all__ = [
+    "Level",
+    "agent_level",
+    "built_in_level",
+    "latest",
+    "merge_backend",
+    "merge_containers",
+    "merge_windows",
+    "policy_level",
+    "present",
+    "sandbox_level",
+    "setter",
+]
+
+_CONCATENATED: Final = frozenset({"binds"})
+_MERGED: Final = frozenset({"env", "ulimits"})
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """What one level has to say in the sections that all levels share."""
+
+    owner: str
+    """Who says it, in words for a message: ``the policy``, ``agents[dev]``, ``the Sandbox``."""
+    limited: bool
+    """Whether the policy's limits hold for it: they do for everything below the policy."""
+    backend: Backend | None = None
+    container: SandboxContainer | None = None
+    prune: Prune | None = None
+    hot_window_seconds: int | None = None
+    rollout: Rollout | None = None
+
+
+def built_in_level(default_backend: Backend) -> Level:
+    """Return the level below all others. The operator says which backend is the default."""
+    return _from_sections(BUILT_IN, owner="built-in", limited=False, backend=default_backend)
+
+
+def policy_level(policy: AgentSandboxPolicySpec) -> Level:
+    """Return what the policy says for everybody."""
+    return _from_sections(policy, owner="the policy", limited=False, backend=policy.backend)
+
+
+def agent_level(entry: AgentEntry) -> Level:
+    """Return what the policy says for one agent."""
+    return _from_sections(entry, owner=f"agents[{entry.id}]", limited=True, backend=entry.backend)
+
+
+def sandbox_level(spec: SandboxSpec) -> Level:
+    """Return what the Sandbox says for itself."""
+    return Level(owner="the Sandbox", limited=True, backend=spec.backend, container=spec.container)
+
+
+def _from_sections(sections: PolicyLevel, *, owner: str, limited: bool, backend: Backend | None) -> Level:
+    return Level(
+        owner=owner,
+        limited=limited,
+        backend=backend,
+        container=sections.container,
+        prune=sections.prune,
+        hot_window_seconds=sections.hot_window_seconds,
+        rollout=sections.rollout,
+    )
+
+
+def latest(values: Iterable[T | None]) -> T | None:
+    """Return the last value that is there: what the most particular level says."""
+    found = None
+    for value in values:
+        if value is not None:
+            found = value
+    return found
+
+
+def present(value: T | None) -> T:
+    """Return a value that the built-in level guarantees; a gap there is a mistake of ours, not of a user."""
+    if value is None:
+        raise AssertionError("the built-in level lacks a default")
+    return value
+
+
+def merge_containers(containers: Iterable[SandboxContainer | None]) -> ContainerTemplate:
+    """Merge container sections, the most general first.
+
+    The result is not validated as a whole: concatenated binds may be more than one level may list.
+    """
+    merged: dict[str, Any] = {}
+    for container in containers:
+        if container is None:
+            continue
+        for name in type(container).model_fields:
+            value = getattr(container, name)
+            if value is None:
+                continue
+            if name in _CONCATENATED:
+                merged[name] = [*merged.get(name, ()), *value]
+            elif name in _MERGED:
+                merged[name] = {**merged.get(name, {}), **value}
+            else:
+                merged[name] = value
+    return ContainerTemplate.model_construct(**merged)
+
+
+def merge_backend(levels: Iterable[Level]) -> Backend:
+    """Return the backend that the most particular level names."""
+    return present(latest(level.backend for level in levels))
+
+
+def merge_windows(levels: Sequence[Level], *, max_hold_seconds: int | None) -> Windows:
+    """Merge the lengths of time, field by field. ``max_hold_seconds`` comes from the policy's limits."""
+    prunes = [level.prune for level in levels if level.prune is not None]
+    rollouts = [level.rollout for level in levels if level.rollout is not None]
+    hold = MAX_HOLD_SECONDS if max_hold_seconds is None else max_hold_seconds
+    return Windows(
+        hot=_seconds(level.hot_window_seconds for level in levels),
+        idle=_seconds(prune.idle_seconds for prune in prunes),
+        max_age=_seconds(prune.max_age_seconds for prune in prunes),
+        delete_after=_seconds(prune.delete_after_seconds for prune in prunes),
+        max_hold=timedelta(seconds=hold),
+        rollout_paused=present(latest(rollout.paused for rollout in rollouts)),
+    )
+
+
+def _seconds(values: Iterable[int | None]) -> timedelta:
+    return timedelta(seconds=present(latest(values)))
+
+
+def setter(levels: Sequence[Level], field: str) -> Level:
+    """Return the most particular level whose container sets the field; where none does, the most general."""
+    for level in reversed(levels):
+        if getattr(level.container, field, None) is not None:
+            return level
+    return levels[0]

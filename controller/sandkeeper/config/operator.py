@@ -1,0 +1,96 @@
+"""The operator's own configuration, and with it the ceilings that stand above every policy.
+
+Whoever may create a policy or a Sandbox must not own the node. So whatever reaches the host (directories,
+networks, root, capabilities, unconfined profiles) is allowed by the installer or not at all; by default none
+of it is.
+"""
+
+from enum import StrEnum
+from pathlib import PurePosixPath
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from sandkeeper.api.base import Spec
+from sandkeeper.api.policy import Backend
+
+__all__ = ["BreakGlass", "Ceilings", "DockerSettings", "OperatorConfig", "RemovalRate"]
+
+
+def _absolute(path: str) -> str:
+    if not path.startswith("/") or ".." in PurePosixPath(path).parts:
+        raise ValueError(f"{path!r} has to be an absolute path without '..'")
+    return path
+
+
+AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+
+
+class BreakGlass(StrEnum):
+    """What no policy may do, even with its own break-glass field, unless it is listed in the ceilings."""
+
+    CONTAINER_NAMESPACE_JOIN = "containerNamespaceJoin"
+    UNCONFINED_SECCOMP = "unconfinedSeccomp"
+    UNCONFINED_APPARMOR = "unconfinedApparmor"
+
+
+class Ceilings(Spec):
+    """What policies may do at the very most. The default of each is nothing."""
+
+    bind_roots: tuple[AbsolutePath, ...] = ()
+    """Host directories below which binds may lie."""
+    networks: tuple[str, ...] = ()
+    """Docker networks that may be named, besides `none`."""
+    users: tuple[str, ...] = ()
+    """User ids below 1 that may be named, as text: `"0"` allows root."""
+    capabilities: tuple[str, ...] = ()
+    """Capabilities that a policy may leave undropped; `ALL` is every one."""
+    apparmor_profiles: tuple[str, ...] = ()
+    """AppArmor profiles of the host that may be named, besides `docker-default`: some confine nothing."""
+    break_glass: tuple[BreakGlass, ...] = ()
+    """Dangerous settings that a policy may turn on."""
+    gpus: bool = False
+    """Whether GPUs may be given."""
+
+
+class DockerSettings(Spec):
+    """How the operator speaks to its Docker engine."""
+
+    max_containers: Annotated[int, Field(ge=1)] = 200
+    """Most containers of this installation on the engine at once; beyond it, EngineFull."""
+    seccomp_profiles: AbsolutePath | None = None
+    """Directory in which `seccompProfile` names are looked up."""
+    timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 30
+    """How long one call to the engine may take before it counts as hanging."""
+    workers: Annotated[int, Field(ge=1, le=64)] = 8
+    """Calls to the engine at once."""
+    setup_workers: Annotated[int, Field(ge=1, le=64)] = 8
+    """setupCommands at once, in a pool of their own."""
+    sweep_seconds: Annotated[int, Field(ge=1)] = 300
+    """How often everything is listed to find what the event stream missed."""
+
+
+class RemovalRate(Spec):
+    """How fast prunes and replacements may follow each other. Deletions by users are never held up."""
+
+    per_minute: Annotated[int, Field(ge=1)] = 60
+    burst: Annotated[int, Field(ge=1)] = 20
+
+
+class OperatorConfig(Spec):
+    """The operator's configuration file."""
+
+    namespace: str = "sandkeeper-system"
+    """Where the operator is installed; a `default` policy there serves namespaces that have none."""
+    release: str = "sandkeeper"
+    """Name of the installation; two in one namespace need two."""
+    watch_namespaces: tuple[str, ...] = ()
+    """The namespaces that this operator serves; none named: all."""
+    default_backend: Backend = Backend.DOCKER
+    backends: tuple[Backend, ...] = (Backend.DOCKER,)
+    """Which backends this operator serves."""
+    ceilings: Ceilings = Ceilings()
+    docker: DockerSettings = DockerSettings()
+    removals: RemovalRate = RemovalRate()
+    workers: Annotated[int, Field(ge=1, le=256)] = 16
+    """Keys worked on at once."""

@@ -1,0 +1,80 @@
+"""What is to be done about one runtime key, now: pure functions over frozen values.
+
+``model``      the words: what is wanted, recorded and seen; what is to be done and said
+``decide``     the rules of life, in order
+``binding``    to which key a Sandbox belongs while it moves
+``backoff``    when to try again
+``use``, ``view``, ``drift``, ``reports``                   what the rules are made of
+``at_rest``, ``pruning``, ``making``, ``replacing``         the rules
+"""
+
+from sandkeeper.lifecycle.backoff import next_failure
+from sandkeeper.lifecycle.binding import bound_key, rebound
+from sandkeeper.lifecycle.decide import decide
+from sandkeeper.lifecycle.model import (
+    Claimant,
+    Create,
+    DeleteClaimants,
+    Desire,
+    Drift,
+    Effect,
+    Failure,
+    Hold,
+    Moved,
+    Observed,
+    Plan,
+    Preflight,
+    PreflightCheck,
+    Pruned,
+    Readiness,
+    Record,
+    Removal,
+    Remove,
+    Report,
+    RuntimeState,
+    Setup,
+    Situation,
+    Start,
+    Stop,
+    Transition,
+    Unreachable,
+    Unresolved,
+    Wanted,
+)
+from sandkeeper.lifecycle.use import is_busy
+
+__all__ = [
+    "Claimant",
+    "Create",
+    "DeleteClaimants",
+    "Desire",
+    "Drift",
+    "Effect",
+    "Failure",
+    "Hold",
+    "Moved",
+    "Observed",
+    "Plan",
+    "Preflight",
+    "PreflightCheck",
+    "Pruned",
+    "Readiness",
+    "Record",
+    "Removal",
+    "Remove",
+    "Report",
+    "RuntimeState",
+    "Setup",
+    "Situation",
+    "Start",
+    "Stop",
+    "Transition",
+    "Unreachable",
+    "Unresolved",
+    "Wanted",
+    "bound_key",
+    "decide",
+    "is_busy",
+    "next_failure",
+    "rebound",
+]

@@ -1,0 +1,37 @@
+"""Which runtime key a Sandbox belongs to at the moment: where it should be, or where it still is."""
+
+from typing import TypeVar
+
+from sandkeeper.lifecycle.model import Record
+from sandkeeper.lifecycle.reports import forgotten
+
+__all__ = ["bound_key", "rebound"]
+
+Key = TypeVar("Key")
+
+
+def bound_key(
+    *, resolved: Key, recorded: Key | None, runtime_known: bool, busy: bool, in_use: bool, others_stay: bool
+) -> Key:
+    """Tell the key to which a Sandbox is bound, where its identity may have moved by policy.
+
+    It keeps its old runtime until that is cold; and where nobody else keeps that one, until it is gone, so that the
+    removal is announced to somebody. ``resolved`` is where it belongs by now, ``recorded`` what its status says.
+
+    - ``runtime_known``: a runtime is there at the recorded key, or cannot be excluded.
+    - ``busy``: this Sandbox by itself makes it hot or holds it (:func:`sandkeeper.lifecycle.use.is_busy`).
+    - ``in_use``: a command of a user runs in it. Whose, nobody can tell.
+    - ``others_stay``: another live Sandbox resolves to the recorded key and is not itself kept elsewhere by its record.
+      (If it counted in spite of that, two Sandboxes that change places would leave both runtimes to nobody.)
+    """
+    if recorded is None or recorded == resolved or not runtime_known:
+        return resolved
+    return recorded if busy or in_use or not others_stay else resolved
+
+
+def rebound(record: Record) -> Record:
+    """Take the record of a Sandbox to another key: how it was used goes with it, the runtime stays behind.
+
+    Otherwise the old runtime, which lives on for others, would look at the new key like one that died.
+    """
+    return forgotten(record)

@@ -1,0 +1,162 @@
+"""Which Sandboxes belong to which runtime key, kept up to date as objects come and go.
+
+A Sandbox is indexed under the key that it resolves to and under the one that its status records; which of the two it
+belongs to at a given moment is decided by :func:`sandkeeper.lifecycle.binding.bound_key` when a pass looks at it. A
+Sandbox that resolves to no key (it is not sandboxed, or its policy is gone) has a private one, under which there is
+never a runtime, so that every Sandbox has a key and is looked at in the same way.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sandkeeper.api.policy import AgentSandboxPolicySpec
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.levels import built_in_level, merge_windows
+from sandkeeper.config.operator import OperatorConfig
+from sandkeeper.config.resolution import Problem, Resolution
+from sandkeeper.config.resolve import resolve
+from sandkeeper.reconcile.caches import Cache
+from sandkeeper.reconcile.objects import NamespaceObject, ObjectId, PolicyObject, SandboxObject
+
+__all__ = ["Claim", "Claims", "is_private"]
+
+_PRIVATE = "object:"
+
+
+def is_private(key: RuntimeKey) -> bool:
+    """Whether the key stands for one Sandbox without a runtime."""
+    return key.scope.startswith(_PRIVATE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One Sandbox, and what it comes down to."""
+
+    sandbox: SandboxObject
+    resolution: Resolution
+    resolved: RuntimeKey
+    """The key that it resolves to, or its private one."""
+    recorded: RuntimeKey | None
+    """The key that its status records."""
+
+    @property
+    def keys(self) -> frozenset[RuntimeKey]:
+        """Under which it is indexed."""
+        return frozenset({self.resolved} | ({self.recorded} if self.recorded else set()))
+
+
+class Claims:
+    """The index. ``enqueue`` is called with every key that a change may concern."""
+
+    def __init__(self, config: OperatorConfig, *, enqueue: Callable[[RuntimeKey], None]) -> None:
+        self._config = config
+        self._enqueue = enqueue
+        self._by_id: dict[ObjectId, Claim] = {}
+        self._by_key: dict[RuntimeKey, set[ObjectId]] = defaultdict(set)
+        self._policies: dict[tuple[str, str], AgentSandboxPolicySpec | Problem] = {}
+        self.namespaces = Cache("Namespaces", parse=NamespaceObject.parse, on_change=self._namespace_changed)
+        self.policies = Cache(
+            "AgentSandboxPolicies", parse=PolicyObject.parse, on_change=self._policy_changed
+        )
+        self.sandboxes = Cache("Sandboxes", parse=SandboxObject.parse, on_change=self._sandbox_changed)
+
+    def of(self, key: RuntimeKey) -> tuple[Claim, ...]:
+        """Return every claim that is indexed under the key."""
+        return tuple(self._by_id[object_id] for object_id in sorted(self._by_key.get(key, ())))
+
+    def get(self, object_id: ObjectId) -> Claim | None:
+        """Return the claim of one Sandbox."""
+        return self._by_id.get(object_id)
+
+    def keys(self) -> Iterator[RuntimeKey]:
+        """Iterate over every key that somebody has."""
+        return iter(tuple(self._by_key))
+
+    def accepts(self, namespace: str) -> bool:
+        """Whether anything may be made for this namespace: it is there, and not on its way out."""
+        known = self.namespaces.get(("", namespace))
+        return known is not None and not known.terminating
+
+    def resolve(self, sandbox: SandboxObject) -> Claim:
+        """Find out what a Sandbox comes down to, as policies stand now."""
+        namespace = self.namespaces.get(("", sandbox.namespace))
+        namespace_uid = namespace.uid if namespace else ""
+        status = sandbox.status
+        if isinstance(sandbox.spec, Problem):
+            resolution, policy = self._unresolved(sandbox.spec, policy=status.policy), "default"
+        else:
+            policy = sandbox.spec.policy_ref.name
+            resolution = resolve(
+                namespace=sandbox.namespace,
+                namespace_uid=namespace_uid,
+                spec=sandbox.spec,
+                policies=self._policies,
+                recorded_policy=status.policy,
+                operator=self._config,
+            )
+        private = RuntimeKey(sandbox.namespace, namespace_uid, policy, f"{_PRIVATE}{sandbox.uid}")
+        recorded = RuntimeKey(sandbox.namespace, namespace_uid, policy, status.key) if status.key else None
+        if resolution.key is None and resolution.problem is not None and recorded is not None:
+            resolved = recorded  # what cannot be resolved stays where it is
+        else:
+            resolved = resolution.key or private
+        return Claim(sandbox=sandbox, resolution=resolution, resolved=resolved, recorded=recorded)
+
+    def _unresolved(self, problem: Problem, *, policy: str | None) -> Resolution:
+        windows = merge_windows([built_in_level(self._config.default_backend)], max_hold_seconds=None)
+        return Resolution(
+            policy=policy, key=None, windows=windows, config=None, config_hash=None, problem=problem
+        )
+
+    def _sandbox_changed(self, old: SandboxObject | None, new: SandboxObject | None) -> None:
+        if new is not None:
+            self._index(self.resolve(new))
+        elif old is not None:
+            self._unindex(old.id)
+
+    def _policy_changed(self, old: PolicyObject | None, new: PolicyObject | None) -> None:
+        if new is not None:
+            self._policies[new.id] = new.spec
+        elif old is not None:
+            self._policies.pop(old.id, None)
+        changed = new or old
+        if changed is None or (old is not None and new is not None and old.spec == new.spec):
+            return
+        everywhere = changed.id == (self._config.namespace, "default")
+        for claim in tuple(self._by_id.values()):
+            if everywhere or claim.sandbox.namespace == changed.namespace:
+                self._refresh(claim)
+
+    def _namespace_changed(self, old: NamespaceObject | None, new: NamespaceObject | None) -> None:
+        changed = new or old
+        if changed is None or old == new:
+            return
+        for claim in tuple(self._by_id.values()):
+            if claim.sandbox.namespace == changed.name:
+                self._refresh(claim, always=True)
+
+    def _refresh(self, claim: Claim, *, always: bool = False) -> None:
+        fresh = self.resolve(claim.sandbox)
+        if always or fresh != claim:
+            self._index(fresh)
+
+    def _index(self, claim: Claim) -> None:
+        before = self._unindex(claim.sandbox.id, tell=False)
+        self._by_id[claim.sandbox.id] = claim
+        for key in claim.keys:
+            self._by_key[key].add(claim.sandbox.id)
+        for key in claim.keys | before:
+            self._enqueue(key)
+
+    def _unindex(self, object_id: ObjectId, *, tell: bool = True) -> frozenset[RuntimeKey]:
+        claim = self._by_id.pop(object_id, None)
+        if claim is None:
+            return frozenset()
+        for key in claim.keys:
+            self._by_key[key].discard(object_id)
+            if not self._by_key[key]:
+                del self._by_key[key]
+            if tell:
+                self._enqueue(key)
+        return claim.keys

@@ -1,0 +1,70 @@
+"""What to look at later: one heap for all keys, instead of a timer for each.
+
+Sleeps are of 30 s at most, so that a clock that was set, or a machine that slept, is noticed.
+"""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final, Generic, TypeVar
+
+__all__ = ["Deadlines"]
+
+_LONGEST_SLEEP: Final = 30.0
+
+K = TypeVar("K")
+
+
+class Deadlines(Generic[K]):
+    """At most one deadline a key. ``on_due`` is called with each key whose time has come."""
+
+    def __init__(self, *, now: Callable[[], datetime], on_due: Callable[[K], None]) -> None:
+        self._now = now
+        self._on_due = on_due
+        self._heap: list[tuple[datetime, int, K]] = []
+        self._current: dict[K, tuple[datetime, int]] = {}
+        self._sequence = 0
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._current)
+
+    def set(self, key: K, at: datetime | None) -> None:
+        """Set the key's deadline in place of the one before; None: it has none."""
+        if at is None:
+            self._current.pop(key, None)
+            return
+        self._sequence += 1  # keys need not be comparable
+        self._current[key] = (at, self._sequence)
+        heapq.heappush(self._heap, (at, self._sequence, key))
+        if len(self._heap) > 2 * len(self._current) + 64:  # mostly deadlines that were replaced since
+            self._heap = [(when, sequence, known) for known, (when, sequence) in self._current.items()]
+            heapq.heapify(self._heap)
+        if self._heap[0][2] == key:
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Tell of deadlines as they pass, until cancelled."""
+        while True:
+            self._changed.clear()
+            pause = self._tell_due()
+            try:
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    def _tell_due(self) -> float:
+        while self._heap:
+            at, sequence, key = self._heap[0]
+            if self._current.get(key) != (at, sequence):
+                heapq.heappop(self._heap)  # replaced or removed since
+                continue
+            left = (at - self._now()).total_seconds()
+            if left > 0:
+                return min(left, _LONGEST_SLEEP)
+            heapq.heappop(self._heap)
+            del self._current[key]
+            self._on_due(key)
+        return _LONGEST_SLEEP

@@ -1,0 +1,99 @@
+"""A plan's effect, carried out on the backend that it concerns."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sandkeeper.api.conditions import Reason
+from sandkeeper.api.errors import Permanent, SandkeeperError, Transient
+from sandkeeper.api.policy import Backend
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.lifecycle import Create, Effect, Observed, Preflight, Remove, Setup, Start, Stop, Unreachable
+from sandkeeper.reconcile.claims import Claim
+from sandkeeper.runtimes.protocol import Order, Runtimes
+from sandkeeper.telemetry.metrics import Metrics
+
+__all__ = ["Effects"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Carries out effects. Raises :class:`~sandkeeper.api.errors.SandkeeperError` where one did not work."""
+
+    runtimes: Mapping[Backend, Runtimes]
+    metrics: Metrics
+
+    async def observe(self, key: RuntimeKey, claims: tuple[Claim, ...]) -> Observed | Unreachable | None:
+        """Look for the key's runtime: where one is recorded, where one is wanted, and where one is known of."""
+        recorded = {
+            claim.sandbox.status.runtime.backend: claim.sandbox.status.runtime.node
+            for claim in claims
+            if claim.sandbox.status.runtime is not None and claim.recorded == key
+        }
+        wanted = {claim.resolution.config.backend.value for claim in claims if claim.resolution.config}
+        unreachable: Unreachable | None = None
+        for backend in sorted(recorded.keys() | wanted | {b.value for b in self.runtimes}):
+            runtimes = self.runtimes.get(Backend(backend))
+            if runtimes is None:
+                message = f"this operator does not serve the backend {backend!r}, which the status records"
+                unreachable = Unreachable(reason=Reason.BACKEND_UNAVAILABLE, message=message)
+            elif backend in recorded or backend in wanted or runtimes.knows(key):
+                seen = await runtimes.observe(key, node=recorded.get(backend))
+                if isinstance(seen, Observed):
+                    return seen
+                unreachable = seen or unreachable
+        return unreachable
+
+    async def carry_out(
+        self, effect: Effect, *, key: RuntimeKey, order: Order | None, observed: Observed | None
+    ) -> Observed | None:
+        """Do it, and return the runtime where the effect showed it anew."""
+        if isinstance(effect, (Create, Preflight)):
+            backend = order.config.backend if order else None
+        else:
+            backend = Backend(observed.backend) if observed else None
+        name = type(effect).__name__
+        logger.info("%s %s on %s", _PARTICIPLES[name], key, backend)
+        try:
+            seen = await self._do(effect, key=key, order=order, backend=backend)
+        except SandkeeperError as error:
+            self.metrics.effects.labels(name, str(backend), error.reason.value).inc()
+            logger.warning("%s %s failed: %s: %s", _PARTICIPLES[name], key, error.reason, error.message)
+            raise
+        self.metrics.effects.labels(name, str(backend), "ok").inc()
+        return seen
+
+    async def _do(
+        self, effect: Effect, *, key: RuntimeKey, order: Order | None, backend: Backend | None
+    ) -> Observed | None:
+        runtimes = self.runtimes.get(backend) if backend else None
+        if runtimes is None:
+            raise Permanent(Reason.BACKEND_UNAVAILABLE, f"this operator does not serve {backend}")
+        match effect:
+            case Remove(id=runtime_id):
+                await runtimes.remove(runtime_id, key=key)
+            case Start(id=runtime_id):
+                await runtimes.start(runtime_id, key=key)
+            case Stop(id=runtime_id):
+                await runtimes.stop(runtime_id, key=key)
+            case Create() if order:
+                return await runtimes.create(order)
+            case Preflight() if order:
+                await runtimes.preflight(order)
+            case Setup(id=runtime_id) if order:
+                await runtimes.setup(runtime_id, order)
+            case _:
+                raise Transient(Reason.PENDING, f"{type(effect).__name__} has nothing to work on")
+        return None
+
+
+_PARTICIPLES = {
+    "Create": "Creating",
+    "Preflight": "Checking",
+    "Remove": "Removing",
+    "Setup": "Setting up",
+    "Start": "Starting",
+    "Stop": "Stopping",
+}

@@ -1,0 +1,261 @@
+"""Everything together: from start to SIGTERM.
+
+The order matters. First everything is listed, so that nothing is taken for missing that was only not seen yet; then
+the watches run, standbys and all; then the lease is sought, and only its holder looks at keys. On SIGTERM no new key is
+taken, what is in hand is finished, and the lease is given back last.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import random
+import signal
+import socket
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import uuid4
+
+from sandkeeper.api.errors import SandkeeperError
+from sandkeeper.api.policy import Backend
+from sandkeeper.cluster.api import ApiError, Conflict, KubeApi
+from sandkeeper.cluster.connection import Connection
+from sandkeeper.cluster.events import EventPoster
+from sandkeeper.cluster.leadership import AlwaysLeader, Leadership, NotLeader
+from sandkeeper.cluster.resources import NAMESPACES
+from sandkeeper.config.canonical import EPOCH
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.naming import installation_id
+from sandkeeper.config.operator import OperatorConfig
+from sandkeeper.reconcile.claims import Claims
+from sandkeeper.reconcile.deadlines import Deadlines
+from sandkeeper.reconcile.effects import Effects
+from sandkeeper.reconcile.keeper import Keeper
+from sandkeeper.reconcile.passes import Reconciler
+from sandkeeper.reconcile.queue import KeyedQueue
+from sandkeeper.reconcile.removals import RemovalBudget
+from sandkeeper.reconcile.sources import Sources
+from sandkeeper.runtimes.docker import DockerRuntimes
+from sandkeeper.runtimes.protocol import Runtimes
+from sandkeeper.telemetry.health import HealthServer
+from sandkeeper.telemetry.metrics import Metrics
+
+__all__ = ["Operator", "find_installation"]
+
+logger = logging.getLogger(__name__)
+
+_FIRST_RETRY: Final = 0.25
+_LONGEST_RETRY: Final = 60.0
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+async def find_installation(api: KubeApi, config: OperatorConfig) -> str:
+    """Return the installation id: this cluster, the operator's namespace, its release."""
+    kube_system = await api.get(NAMESPACES, name="kube-system")
+    return installation_id(
+        kube_system_uid=kube_system["metadata"]["uid"], namespace=config.namespace, release=config.release
+    )
+
+
+class Operator:
+    """One operator process."""
+
+    def __init__(self, config: OperatorConfig, *, leader_election: bool, health: tuple[str, int]) -> None:
+        self._config = config
+        self._leader_election = leader_election
+        self._health = health
+        self.metrics = Metrics()
+        self._connection = Connection()
+        self._api = KubeApi(self._connection, metrics=self.metrics)
+        self._queue: KeyedQueue[RuntimeKey] = KeyedQueue()
+        self._deadlines: Deadlines[RuntimeKey] = Deadlines(now=_now, on_due=self._queue.add)
+        self._claims = Claims(config, enqueue=self._queue.add)
+        self._sources = Sources(
+            api=self._api,
+            connection=self._connection,
+            claims=self._claims,
+            namespaces=config.watch_namespaces,
+        )
+        self._events = EventPoster(self._api)
+        self._runtimes: Mapping[Backend, Runtimes] = {}
+        self._leadership: Leadership | AlwaysLeader = AlwaysLeader()
+        self._may_work = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._retries: dict[RuntimeKey, int] = {}
+
+    @property
+    def missing(self) -> list[str]:
+        """What keeps the operator from being ready."""
+        engines = [r.missing for r in self._runtimes.values() if r.missing]
+        return self._sources.missing + engines + ([] if self._runtimes else ["the connection to the cluster"])
+
+    def stop(self) -> None:
+        """Begin to end."""
+        self._stopping.set()
+
+    async def run(self, *, grace: float) -> None:
+        """Run until :meth:`stop` or SIGTERM; end within ``grace`` seconds whatever hangs."""
+        health = HealthServer(registry=self.metrics.registry, missing=lambda: self.missing)
+        port = await health.start(host=self._health[0], port=self._health[1])
+        logger.info("Serving probes and metrics on port %d", port)
+        main = asyncio.create_task(self._main())
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({main, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if main.done():
+                main.result()
+            await self._wind_down(main, grace=grace)
+        finally:
+            stopping.cancel()
+            await health.stop()
+            await self._connection.close()
+
+    async def _main(self) -> None:
+        try:
+            self._take_signals()
+            installation = await self._find_installation()
+            self._runtimes = self._make_runtimes(installation)
+            if self._leader_election:
+                self._leadership = Leadership(
+                    self._api,
+                    namespace=self._config.namespace,
+                    name=f"{self._config.release}-leader",
+                    identity=f"{socket.gethostname()}_{os.getpid()}_{uuid4().hex[:8]}",
+                )
+            await self._sources.list_all()
+            await self._run_tasks()
+        except BaseExceptionGroup as group:
+            raise group.exceptions[0] from group
+
+    async def _find_installation(self) -> str:
+        delay = 1.0
+        while True:
+            try:
+                return await find_installation(self._api, self._config)
+            except ApiError as error:
+                logger.warning("Waiting for the API server: %s", error)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 15)
+
+    def _make_runtimes(self, installation: str) -> Mapping[Backend, Runtimes]:
+        made: dict[Backend, Runtimes] = {}
+        if Backend.DOCKER in self._config.backends:
+            made[Backend.DOCKER] = DockerRuntimes(
+                settings=self._config.docker, ceilings=self._config.ceilings, installation=installation
+            )
+        return made
+
+    async def _run_tasks(self) -> None:
+        reconciler = self._make_reconciler()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._sources.watch())
+            await self._sources.watching()
+            self._take_signals()  # kopf has taken them meanwhile; ours end in order
+            group.create_task(self._sources.keep_exact())
+            group.create_task(self._deadlines.run())
+            group.create_task(self._events.run())
+            for runtimes in self._runtimes.values():
+                group.create_task(runtimes.run(self._queue.add))
+            group.create_task(self._leadership.run(self._lead))
+            group.create_task(self._sweep())
+            for _ in range(self._config.workers):
+                group.create_task(self._work(reconciler))
+
+    def _make_reconciler(self) -> Reconciler:
+        keeper = Keeper(api=self._api, claims=self._claims, events=self._events, leadership=self._leadership)
+        return Reconciler(
+            api=self._api,
+            claims=self._claims,
+            effects=Effects(self._runtimes, self.metrics),
+            keeper=keeper,
+            leadership=self._leadership,
+            budget=RemovalBudget(self._config.removals),
+            queue=self._queue,
+            deadlines=self._deadlines,
+            now=_now,
+            epoch=EPOCH,
+        )
+
+    def _lead(self, leading: bool) -> None:  # noqa: FBT001 - the one thing it is told
+        self.metrics.leader.set(leading)
+        if leading:
+            self._look_at_everything()
+            self._may_work.set()
+        else:
+            self._may_work.clear()
+
+    def _look_at_everything(self) -> None:
+        for key in self._claims.keys():  # noqa: SIM118 - not a mapping
+            self._queue.add(key)
+        self._look_for_orphans()
+
+    def _look_for_orphans(self) -> None:
+        for runtimes in self._runtimes.values():
+            for key in runtimes.keys():  # noqa: SIM118 - not a mapping
+                if not self._claims.of(key):
+                    self._queue.add(key)
+
+    async def _sweep(self) -> None:
+        """Look for what nobody claims: once everything has been listed, and now and then."""
+        while True:
+            listed = not any(runtimes.missing for runtimes in self._runtimes.values())
+            if listed:
+                self._look_for_orphans()
+            await asyncio.sleep(self._config.docker.sweep_seconds if listed else 1)
+
+    async def _work(self, reconciler: Reconciler) -> None:
+        while not self._stopping.is_set():
+            await self._may_work.wait()
+            key = await self._queue.get()
+            self.metrics.queue_depth.set(len(self._queue))
+            try:
+                if not self._stopping.is_set():
+                    await self._look(reconciler, key)
+            finally:
+                self._queue.done(key)
+
+    async def _look(self, reconciler: Reconciler, key: RuntimeKey) -> None:
+        try:
+            with self.metrics.pass_seconds.time():
+                rule = await reconciler.look(key)
+        except NotLeader:
+            return  # whoever leads now looks at everything
+        except Conflict:
+            self._queue.add(key)  # the newest state is in the cache already
+        except (ApiError, SandkeeperError) as error:
+            self._retry(key, str(error))
+        except Exception:
+            logger.exception("A pass over %s failed; it is tried again", key)
+            self._retry(key, "see above")
+        else:
+            self._retries.pop(key, None)
+            self.metrics.passes.labels(rule).inc()
+
+    def _retry(self, key: RuntimeKey, why: str) -> None:
+        count = self._retries[key] = self._retries.get(key, 0) + 1
+        delay = min(_FIRST_RETRY * 2 ** min(count, 16), _LONGEST_RETRY)
+        delay *= random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
+        logger.warning("Trying %s again in %.1f s: %s", key, delay, why)
+        self._deadlines.set(key, _now() + timedelta(seconds=delay))
+
+    def _take_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread: somebody embeds us
+                loop.add_signal_handler(number, self.stop)
+
+    async def _wind_down(self, main: asyncio.Task[None], *, grace: float) -> None:
+        logger.info("Stopping: finishing what is in hand")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, grace - 3)):
+                await self._queue.idle()
+        await self._leadership.release()
+        self._sources.stop()
+        main.cancel()
+        _, pending = await asyncio.wait({main}, timeout=2)
+        if pending:
+            logger.warning("Stopping with %d keys in hand", self._queue.working)

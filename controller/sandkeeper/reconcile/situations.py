@@ -1,0 +1,103 @@
+"""What :func:`sandkeeper.lifecycle.decide` is shown: claims and memories as a situation."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sandkeeper.api.names import Annotation
+from sandkeeper.api.sandbox import DesiredState
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.resolution import Problem
+from sandkeeper.lifecycle import (
+    Claimant,
+    Desire,
+    Failure,
+    Moved,
+    Observed,
+    PreflightCheck,
+    RuntimeState,
+    Unresolved,
+    Wanted,
+    is_busy,
+    rebound,
+)
+from sandkeeper.reconcile.claims import Claim
+from sandkeeper.reconcile.statuses import record_of
+
+__all__ = ["Memory", "claimant_of", "is_paused", "keeps_busy"]
+
+
+@dataclass
+class Memory:
+    """What a process remembers of a key between passes, and may forget with the process."""
+
+    failure: Failure | None = None
+    failed_hash: str | None = None
+    """Of the configuration that failed: another one is tried at once."""
+    preflight: PreflightCheck | None = None
+    setup_done: str | None = None
+    mourned: str | None = None
+    """Id of the last runtime whose death was counted as a failure."""
+
+
+def is_paused(claim: Claim) -> bool:
+    """Whether the user said: hands off. Anything but ``false`` says so, lest a typing error be an answer."""
+    value = claim.sandbox.annotations.get(Annotation.PAUSED)
+    return value is not None and value.strip().lower() != "false"
+
+
+def _desire(claim: Claim, key: RuntimeKey) -> Desire:
+    resolution = claim.resolution
+    if resolution.problem is not None:
+        return Unresolved(reason=resolution.problem.reason, message=resolution.problem.message)
+    if resolution.config is None or resolution.config_hash is None or resolution.key != key:
+        return Moved(to=str(resolution.key) if resolution.key else None, windows=resolution.windows)
+    return Wanted(
+        backend=resolution.config.backend.value,
+        config_hash=resolution.config_hash,
+        has_setup=resolution.config.setup_command is not None,
+        windows=resolution.windows,
+    )
+
+
+def claimant_of(claim: Claim, key: RuntimeKey) -> Claimant:
+    """Show one claim as a claimant of the key."""
+    sandbox = claim.sandbox
+    record = record_of(sandbox.status)
+    if claim.recorded != key:
+        record = rebound(record)
+    stopped = not isinstance(sandbox.spec, Problem) and sandbox.spec.state is DesiredState.STOPPED
+    return Claimant(
+        uid=sandbox.uid,
+        name=sandbox.name,
+        created_at=sandbox.created_at,
+        desire=_desire(claim, key),
+        stopped=stopped,
+        paused=is_paused(claim),
+        last_used=sandbox.annotations.get(Annotation.LAST_USED),
+        hold_until=sandbox.annotations.get(Annotation.HOLD_UNTIL),
+        recreate=sandbox.annotations.get(Annotation.RECREATE),
+        record=record,
+        has_status=sandbox.has_status,
+    )
+
+
+def keeps_busy(claim: Claim, key: RuntimeKey, *, now: datetime) -> bool:
+    """Whether the Sandbox by itself keeps the runtime that its status records busy, if that still runs."""
+    runtime = claim.sandbox.status.runtime
+    if runtime is None:
+        return False
+    windows = claim.resolution.windows
+    recorded = Observed(
+        backend=runtime.backend,
+        id=runtime.id,
+        name=runtime.name,
+        node=runtime.node,
+        state=RuntimeState.RUNNING,  # a runtime that ended is removed under its key, whoever is bound to it
+        created_at=runtime.created_at,
+        config_hash="",
+        image="",
+        has_setup=False,
+    )
+    return is_busy(
+        claimant_of(claim, key), observed=recorded, now=now, hot=windows.hot, max_hold=windows.max_hold
+    )

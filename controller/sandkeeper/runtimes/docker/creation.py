@@ -1,0 +1,221 @@
+"""How a container comes to be: two calls where all goes well, and an inspection to see that it did."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from docker import APIClient
+from docker.errors import APIError, ImageNotFound
+
+from sandkeeper.api.conditions import Reason
+from sandkeeper.api.errors import Permanent, SandkeeperError, Transient
+from sandkeeper.api.names import Label
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.naming import labels, runtime_name
+from sandkeeper.config.resolution import RuntimeConfig
+from sandkeeper.lifecycle.model import Observed, RuntimeState
+from sandkeeper.runtimes.docker import failures, inspection
+from sandkeeper.runtimes.docker.arguments import FALLBACK_IMAGE, HostFacts, create_body
+from sandkeeper.runtimes.docker.containers import Containers, answered
+from sandkeeper.runtimes.docker.engine import Engine
+from sandkeeper.runtimes.docker.host import Host
+from sandkeeper.runtimes.docker.watch import Watch
+from sandkeeper.runtimes.protocol import Order
+
+__all__ = ["Creation"]
+
+_BUILT_IN_NETWORKS: Final = frozenset({"none", "host"})
+_OF_CONTAINER: Final = "container:"
+
+
+class Creation:
+    """Makes containers of one installation on one engine."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        watch: Watch,
+        containers: Containers,
+        host: Host,
+        installation: str,
+        max_containers: int,
+    ) -> None:
+        self._engine = engine
+        self._watch = watch
+        self._containers = containers
+        self._host = host
+        self._installation = installation
+        self._max_containers = max_containers
+        self._making: set[RuntimeKey] = set()
+
+    async def preflight(self, order: Order) -> None:
+        """Find out whether :meth:`create` could do it, as far as that can be seen from outside."""
+        await self._host.look(order.config)
+        await self._check_image(order.config)
+        await self._check_network(order.config.network)
+        name = self._name(order)
+        found = await self._containers.inspect(name)
+        if found is not None and not inspection.is_ours(found, order.key, self._installation):
+            raise _foreign(name)
+
+    async def create(self, order: Order) -> Observed:
+        """Create the container and start it, or take the one that was made for the same order before."""
+        facts = await self._host.look(order.config)
+        if not self._watch.is_live:
+            await self._engine.identify()
+        async with self._place(order.key):
+            container_id = await self._make(order, facts)
+            if container_id is None:
+                return await self._adopt(order)
+        try:
+            await self.start(container_id, order.key)
+        except SandkeeperError as error:
+            # Where the engine is out of reach, the container stays, and the next attempt takes it.
+            if error.reason is not Reason.ENGINE_UNREACHABLE:
+                with suppress(SandkeeperError):
+                    await self._containers.remove(container_id, order.key)
+            raise
+        return await self._result(container_id, order)
+
+    async def start(self, container_id: str, key: RuntimeKey) -> None:
+        """Start a container that is proven ours."""
+        # Beforehand, so that the event of our own doing is no news.
+        self._watch.note(container_id, key, running=True)
+        try:
+            await self._engine.call(lambda client: client.start(container_id))
+        except APIError as error:
+            self._watch.note(container_id, key, running=False)
+            raise failures.of_start(error) from error
+
+    # --- what has to be there -----------------------------------------------------------------------------------------
+
+    async def _check_image(self, config: RuntimeConfig) -> None:
+        with answered(Reason.ENGINE_UNREACHABLE, "inspecting the image"):
+            for image in _images(config):
+                with suppress(ImageNotFound):
+                    await self._engine.call(partial(APIClient.inspect_image, image=image))
+                    return
+        raise failures.image_missing(*_images(config))
+
+    async def _check_network(self, network: str) -> None:
+        if network in _BUILT_IN_NETWORKS:
+            return
+        other = network.removeprefix(_OF_CONTAINER)
+        if other != network:
+            found = await self._containers.inspect(other)
+            if found is None or not found["State"]["Running"]:
+                message = f"The engine runs no container {other} whose network could be joined."
+                raise Permanent(Reason.NETWORK_MISSING, message)
+        elif not await self._has_network(network):
+            message = (
+                f"The engine has no network {network}. Make it there: 'docker network create {network}'."
+            )
+            raise Permanent(Reason.NETWORK_MISSING, message)
+
+    async def _has_network(self, network: str) -> bool:
+        with answered(Reason.ENGINE_UNREACHABLE, "inspecting the network"):
+            try:
+                await self._engine.call(lambda client: client.inspect_network(network))
+            except APIError as error:
+                if failures.is_gone(error):
+                    return False
+                raise
+        return True
+
+    @asynccontextmanager
+    async def _place(self, key: RuntimeKey) -> AsyncIterator[None]:
+        """Take one of the places that there are on the engine, as long as the cache may not know of it."""
+        if not self._watch.is_live:
+            with answered(Reason.ENGINE_UNREACHABLE, "listing containers"):
+                await self._watch.list()
+        known = self._watch.keys()
+        taken = len(self._watch.containers) + len(self._making - known)
+        if key not in known and taken >= self._max_containers:
+            raise Transient(
+                Reason.ENGINE_FULL,
+                f"The engine has {taken} containers of this operator, and docker.maxContainers is "
+                f"{self._max_containers}. It goes on when one of them is removed, or the limit is raised.",
+            )
+        self._making.add(key)
+        try:
+            yield
+        finally:
+            self._making.discard(key)
+
+    # --- the container ------------------------------------------------------------------------------------------------
+
+    async def _make(self, order: Order, facts: HostFacts) -> str | None:
+        """Create the container and return its id; None: the name is taken."""
+        config = order.config
+        marks = labels(
+            order.key,
+            installation=self._installation,
+            config_hash=order.config_hash,
+            has_setup=config.setup_command is not None,
+        )
+        for image in _images(config):
+            body = create_body(config, facts, labels=marks, image=image)
+            make = partial(APIClient.create_container_from_config, config=body, name=self._name(order))
+            try:
+                container_id = str((await self._engine.call(make))["Id"])
+            except ImageNotFound:
+                continue
+            except APIError as error:
+                if failures.is_conflict(error):
+                    return None
+                raise failures.of_create(error) from error
+            self._watch.note(container_id, order.key, running=False)
+            return container_id
+        raise failures.image_missing(*_images(config))
+
+    async def _adopt(self, order: Order) -> Observed:
+        """Take the container that has our name, if it is what we would have made."""
+        name = self._name(order)
+        found = await self._containers.inspect(name)
+        if found is None:
+            raise Transient(Reason.CREATING, f"The name {name} was taken, and is free again.")
+        if not inspection.is_ours(found, order.key, self._installation):
+            raise _foreign(name)
+        container_id = found["Id"]
+        state, _, _ = inspection.state_of(found["State"])
+        self._watch.note(container_id, order.key, running=found["State"]["Running"])
+        made_of = found["Config"]["Labels"].get(Label.CONFIG_HASH)
+        if made_of != order.config_hash or state in {RuntimeState.FAILED, RuntimeState.TERMINATING}:
+            raise Transient(
+                Reason.CREATING, f"There is a container {name} already ({state}); it is looked at first."
+            )
+        if state in {RuntimeState.CREATED, RuntimeState.STOPPED}:
+            await self.start(container_id, order.key)
+        return await self._result(container_id, order)
+
+    async def _result(self, container_id: str, order: Order) -> Observed:
+        found = await self._containers.prove(container_id, order.key)
+        if found is None:
+            raise Transient(
+                Reason.CREATE_FAILED, "The container was removed by somebody as soon as it was made."
+            )
+        seen = inspection.observed(found, node=self._engine.identity or "", in_use=False)
+        if seen.image != order.config.image:
+            message = f"The engine has no image {order.config.image}; plain {seen.image} runs in its place."
+            return replace(seen, message=message)
+        return seen
+
+    def _name(self, order: Order) -> str:
+        return runtime_name(order.config.container_prefix, order.key, self._installation)
+
+
+def _images(config: RuntimeConfig) -> Sequence[str]:
+    """Return the image, and what may run in its place."""
+    wants_fallback = config.image_fallback and config.image != FALLBACK_IMAGE
+    return (config.image, FALLBACK_IMAGE) if wants_fallback else (config.image,)
+
+
+def _foreign(name: str) -> Permanent:
+    return Permanent(
+        Reason.NAME_CONFLICT,
+        f"The engine has a container {name} that is not proven to be this sandbox's. It is left alone; rename or "
+        "remove it, or give the policy another container.containerPrefix.",
+    )

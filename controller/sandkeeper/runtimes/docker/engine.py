@@ -1,0 +1,268 @@
+"""The connection to one Docker engine, which may be down, hang, come back, or be another one than yesterday.
+
+Every call runs on a thread of our own and ends for its caller within the time-out. A few failures in a row open the
+circuit: callers are refused at once, and those that wait are let go. :meth:`Engine.keep` then asks until the engine is
+back, learns which engine it is, and closes the circuit.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Final, TypeVar
+
+import requests
+import urllib3
+from docker import APIClient
+from docker.errors import APIError, DockerException
+
+from sandkeeper.api.conditions import Reason
+from sandkeeper.api.errors import Transient
+from sandkeeper.config.operator import DockerSettings
+from sandkeeper.runtimes.docker.failures import why_unreachable
+from sandkeeper.runtimes.docker.pool import DaemonPool
+
+__all__ = ["Backoff", "Connect", "Engine", "from_environment"]
+
+_LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Connect = Callable[[float], APIClient]
+"""Makes a client whose requests end after so many seconds. It may ask the engine for its version."""
+
+_FAILURES: Final = 3
+"""In a row: the circuit opens."""
+_BEAT: Final = 5.0
+"""Seconds between two questions whether the engine is there, while all is well; and how long one may take."""
+_SLACK: Final = 1.0
+"""Seconds that the HTTP time-out has in advance of ours, whose message says less."""
+
+_LOST: Final = (requests.RequestException, urllib3.exceptions.HTTPError, DockerException, OSError)
+"""What docker-py raises where there was no answer, or none that makes sense."""
+
+
+def from_environment(timeout: float) -> APIClient:
+    """Connect to the engine of DOCKER_HOST and its companions, as the docker command does."""
+    from docker.utils import kwargs_from_env  # noqa: PLC0415 - as late as the rest of connecting
+
+    return APIClient(version="auto", timeout=timeout, **kwargs_from_env())  # type: ignore[arg-type]
+
+
+class Backoff:
+    """Growing pauses between attempts, no two operators' alike."""
+
+    _FIRST: Final = 0.2
+    _LONGEST: Final = 5.0
+
+    def __init__(self) -> None:
+        self._pause = self._FIRST
+
+    def next(self) -> float:
+        """Return how many seconds to wait now."""
+        pause, self._pause = self._pause, min(self._LONGEST, self._pause * 2)
+        return pause * random.uniform(0.75, 1)  # noqa: S311 - it spreads load, and keeps no secret
+
+    def reset(self) -> None:
+        """Begin again: it worked."""
+        self._pause = self._FIRST
+
+
+class Engine:
+    """One engine. Nothing is asked of it before the first call."""
+
+    def __init__(self, settings: DockerSettings, *, connect: Connect = from_environment) -> None:
+        self._timeout = settings.timeout_seconds
+        self._make_client = connect
+        self._calls = DaemonPool(size=settings.workers, name="docker-call")
+        self._setups = DaemonPool(size=settings.setup_workers, name="docker-setup")
+        # Apart, so that the question whether the engine is back never queues behind calls that hang.
+        self._beats = DaemonPool(size=2, name="docker-beat")
+        self._client: APIClient | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._waiting: set[asyncio.Future[object]] = set()
+        self._failures = 0
+        self._problem: str | None = None
+        self._suspect = asyncio.Event()
+        self._identity: str | None = None
+        self.reachable = asyncio.Event()
+        """Set while the circuit is closed and it is known which engine this is."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when the engine comes, goes, or turns out to be another one."""
+
+    @property
+    def identity(self) -> str | None:
+        """The engine's own id, as of the last connection; None: there was none yet."""
+        return self._identity
+
+    @property
+    def problem(self) -> Transient | None:
+        """Why the circuit is open; None: it is closed."""
+        return None if self._problem is None else self._unreachable(self._problem)
+
+    # --- calls --------------------------------------------------------------------------------------------------------
+
+    async def call(self, call: Callable[[APIClient], T], *, extra: float = 0) -> T:
+        """Carry out one call; ``extra`` is how many seconds more than usual it may take.
+
+        Raises what the engine answers (:class:`docker.errors.APIError`), and Transient where it does not answer.
+        """
+        client = await self.client()
+        return await self._run(self._calls, lambda: call(client), seconds=self._timeout + extra)
+
+    async def setup_call(self, call: Callable[[APIClient], T]) -> T:
+        """Carry out what belongs to a setupCommand, on threads apart. It has to watch its own time."""
+        client = await self.client()
+        return await self._run(self._setups, lambda: call(client), seconds=None)
+
+    async def client(self) -> APIClient:
+        """Return the client, connected; for calls that look after their own time."""
+        if self._problem is not None:
+            raise self._unreachable(self._problem)
+        if self._client is None:
+            await self._connect_once()
+        if self._client is None:
+            raise self._unreachable("it went away")
+        return self._client
+
+    async def identify(self) -> str:
+        """Ask which engine answers at this moment, whatever the last connection said."""
+        found = str((await self.call(lambda client: client.info()))["ID"])
+        if found != self._identity:
+            self._identify_as(found)
+        return found
+
+    def suspect(self) -> None:
+        """Have the engine asked at once whether it is there; something made us doubt it."""
+        self._suspect.set()
+
+    async def _run(self, pool: DaemonPool, call: Callable[[], T], *, seconds: float | None) -> T:
+        job = pool.submit(call)
+        self._waiting.add(job)  # type: ignore[arg-type] # a future of any result
+        try:
+            async with asyncio.timeout(None if seconds is None else seconds + _SLACK):
+                result = await job
+        except APIError:
+            self._failures = 0  # it answers, though not what we hoped for
+            raise
+        except _LOST as error:
+            raise self._failed(error) from error
+        finally:
+            self._waiting.discard(job)  # type: ignore[arg-type]
+        self._failures = 0
+        return result
+
+    # --- the circuit --------------------------------------------------------------------------------------------------
+
+    async def keep(self) -> None:
+        """Keep asking whether the engine is there, until cancelled."""
+        backoff = Backoff()
+        while True:
+            if await self._beat():
+                backoff.reset()
+                pause = _BEAT
+            else:
+                pause = backoff.next()
+                # What failed just now says nothing new, and must not make us ask without a pause.
+                self._suspect.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._suspect.wait()
+            self._suspect.clear()
+
+    async def _beat(self) -> bool:
+        try:
+            if self._client is None or self._problem is not None:
+                await self._connect_once()
+            else:
+                client, seconds = self._client, min(_BEAT, self._timeout)
+                ping = partial(client.get, f"{client.base_url}/_ping", timeout=seconds)
+                await self._run(self._beats, ping, seconds=seconds)
+        except (Transient, APIError):
+            return False
+        return True
+
+    async def _connect_once(self) -> None:
+        """Connect, together with all others who want to at this moment."""
+        if self._connecting is None:
+            self._connecting = asyncio.create_task(self._connect())
+            self._connecting.add_done_callback(self._connected)
+        await asyncio.shield(self._connecting)
+
+    def _connected(self, task: asyncio.Task[None]) -> None:
+        self._connecting = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; nobody may have
+
+    async def _connect(self) -> None:
+        job = self._beats.submit(self._open, discard=lambda opened: opened[0].close())
+        try:
+            async with asyncio.timeout(self._timeout + _SLACK):
+                client, identity = await job
+        except _LOST as error:
+            raise self._failed(error) from error
+        self.drop_client()
+        self._client = client
+        self._failures = 0
+        was, self._problem = self._problem, None
+        if was is not None:
+            _LOG.info("The Docker engine %s answers again", identity)
+        self.reachable.set()
+        self._identify_as(identity)
+
+    def _open(self) -> tuple[APIClient, str]:
+        client = self._make_client(self._timeout)
+        try:
+            return client, str(client.info()["ID"])
+        except BaseException:
+            client.close()
+            raise
+
+    def _identify_as(self, identity: str) -> None:
+        if self._identity not in {None, identity}:
+            _LOG.warning("The Docker engine is another one: %s, before %s", identity, self._identity)
+        self._identity = identity
+        self.on_change()
+
+    def _failed(self, error: BaseException) -> Transient:
+        """Note that the engine did not answer, and return what to tell the caller."""
+        if isinstance(error, Transient):
+            return error
+        why = why_unreachable(error)
+        self._failures += 1
+        self._suspect.set()
+        if self._failures >= _FAILURES and self._problem is None:
+            self._open_circuit(why)
+        elif self._problem is not None:
+            self._problem = why
+        return self._unreachable(why)
+
+    def _open_circuit(self, why: str) -> None:
+        _LOG.warning("The Docker engine cannot be reached: %s", why)
+        self._problem = why
+        self.reachable.clear()
+        self.drop_client()
+        for job in [job for job in self._waiting if not job.done()]:
+            job.set_exception(self._unreachable(why))
+        self.on_change()
+
+    @staticmethod
+    def _unreachable(why: str) -> Transient:
+        return Transient(
+            Reason.ENGINE_UNREACHABLE,
+            f"The Docker engine cannot be reached: {why}. Nothing is changed until it is back.",
+        )
+
+    def drop_client(self) -> None:
+        """Close the connections; the next call opens others."""
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def close(self) -> None:
+        """Let go of connections and threads; whatever is called later opens them again."""
+        self.drop_client()
+        for pool in (self._calls, self._setups, self._beats):
+            pool.close()

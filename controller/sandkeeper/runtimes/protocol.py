@@ -1,0 +1,69 @@
+"""What a backend has to be able to do, in words that fit a Docker container as well as a Pod."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from sandkeeper.api.policy import Backend
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.resolution import RuntimeConfig
+from sandkeeper.lifecycle.model import Observed, Unreachable
+
+__all__ = ["OnChange", "Order", "Runtimes"]
+
+OnChange = Callable[[RuntimeKey], None]
+"""Told of a key whose runtime changed behind our back. Called on the event loop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """All that is needed to make one runtime."""
+
+    key: RuntimeKey
+    config: RuntimeConfig
+    config_hash: str
+
+
+class Runtimes(Protocol):
+    """The runtimes of one backend.
+
+    Every method proves that what it touches is ours, and raises :class:`~sandkeeper.api.errors.Transient` or
+    :class:`~sandkeeper.api.errors.Permanent`; nothing else escapes. No method blocks the event loop, and each ends
+    within the backend's time-out even where the engine hangs.
+    """
+
+    backend: Backend
+
+    async def run(self, on_change: OnChange) -> None:
+        """Watch the backend until cancelled: first everything is listed, then changes are told as they come."""
+
+    @property
+    def missing(self) -> str | None:
+        """What has not been listed yet since the process began, in words for the readiness probe; None: all has."""
+
+    def knows(self, key: RuntimeKey) -> bool:
+        """Whether a runtime of the key is there, or cannot be excluded, as far as the cache knows."""
+
+    def keys(self) -> frozenset[RuntimeKey]:
+        """Every key of this installation of which a runtime is there, as far as the cache knows."""
+
+    async def observe(self, key: RuntimeKey, *, node: str | None) -> Observed | Unreachable | None:
+        """Look at the key's runtime. ``node`` is where the record says it runs; elsewhere is a mismatch."""
+
+    async def preflight(self, order: Order) -> None:
+        """Find out, without changing anything, whether :meth:`create` could make the runtime."""
+
+    async def create(self, order: Order) -> Observed:
+        """Make the runtime and start it. Where it is there already (we died after making it), take that one."""
+
+    async def start(self, runtime_id: str, *, key: RuntimeKey) -> None:
+        """Start it again as it is."""
+
+    async def stop(self, runtime_id: str, *, key: RuntimeKey) -> None:
+        """Stop it and keep it."""
+
+    async def setup(self, runtime_id: str, order: Order) -> None:
+        """Run the setupCommand. The error's message has at most 1 KiB of output, environment values redacted."""
+
+    async def remove(self, runtime_id: str, *, key: RuntimeKey) -> None:
+        """Remove it; gone already is a success."""

@@ -1,0 +1,1 @@
+"""What an operator of the operator sees: metrics, logs, probes."""

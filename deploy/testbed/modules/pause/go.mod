@@ -1,0 +1,3 @@
+module sandkeeper.dev/testbed/pause
+
+go 1.24

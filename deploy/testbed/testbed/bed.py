@@ -1,0 +1,197 @@
+"""One test bed as its user sees it: up, status, env, down, whoever provides the cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from itertools import starmap
+from typing import TYPE_CHECKING
+
+from testbed import binaries, images, kind, local, locks, probes, progress, providers
+from testbed import instance as instances
+from testbed.engine import Engine
+from testbed.providers import Provider, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from testbed.paths import Layout
+
+_CLUSTER_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Bed:
+    """What ``up`` made, and so what ``down`` takes away."""
+
+    provider: Provider
+    kubeconfig: str
+    docker_host: str
+    own_engine: bool
+    """Whether we started it; another's is never stopped."""
+    made_base: bool
+    """Whether the base image there is one that we made."""
+    bin_dir: str | None
+    """The folder with kubectl and the rest, if we built them."""
+    kind: str | None
+
+    def environment(self) -> dict[str, str]:
+        """Say what a shell needs to use it; PATH is what is to be put in front."""
+        found = {"KUBECONFIG": self.kubeconfig, "DOCKER_HOST": self.docker_host}
+        if self.bin_dir:
+            # Tools written for envtest look there for the API server and etcd.
+            found |= {"KUBEBUILDER_ASSETS": self.bin_dir, "PATH": self.bin_dir}
+        return found
+
+
+@dataclass(frozen=True)
+class Health:
+    """How one part is."""
+
+    name: str
+    pid: int | None
+    trouble: str | None
+
+
+def load(layout: Layout) -> Bed | None:
+    """Read what ``up`` made, if it did."""
+    try:
+        read = json.loads(layout.bed.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    return Bed(**{**read, "provider": Provider(read["provider"])})
+
+
+def _save(layout: Layout, bed: Bed) -> None:
+    layout.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    draft = layout.bed.with_suffix(".draft")
+    draft.write_text(json.dumps({**asdict(bed), "provider": bed.provider.value}, indent=1))
+    draft.replace(layout.bed)
+
+
+def _lock_file(layout: Layout) -> Path:
+    return layout.state.with_name(f"{layout.state.name}.lock")
+
+
+def up(layout: Layout, environ: Mapping[str, str]) -> Bed:
+    """Bring everything up that is not; what is well already is left alone."""
+    with locks.exclusive(_lock_file(layout)):
+        known = load(layout)
+        if known is not None and all(part.trouble is None for part in _checks(layout, known)):
+            progress.say("Already up")
+            return known
+        own_url = Engine(layout.engine).url
+        facts = providers.find_facts(environ, own_engine=own_url)
+        provider = providers.choose(facts) if known is None else known.provider
+        own_engine = facts.engine is None if known is None else known.own_engine
+        docker_host = own_url if own_engine else (known.docker_host if known else facts.engine) or own_url
+        bed = Bed(
+            provider=provider,
+            kubeconfig=(known.kubeconfig if known else facts.kubeconfig) or str(layout.kubeconfig),
+            docker_host=docker_host,
+            own_engine=own_engine,
+            made_base=known is not None and known.made_base,
+            bin_dir=str(binaries.path(layout)) if provider is Provider.LOCAL else None,
+            kind=facts.kind if known is None else known.kind,
+        )
+        # Before anything is made, so that a start that is broken off can be taken down.
+        _save(layout, bed)
+        progress.say(f"Cluster: {provider.value}; Docker engine: {'our own' if own_engine else docker_host}")
+        bed = _make(layout, bed)
+        _save(layout, bed)
+        progress.say("Up")
+        return bed
+
+
+def _make(layout: Layout, bed: Bed) -> Bed:
+    instance = local.ensure_host(layout) if bed.own_engine or bed.provider is Provider.LOCAL else None
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        based = pool.submit(_ensure_engine, layout, bed)
+        if bed.provider is Provider.LOCAL and instance is not None:
+            local.up(layout, instance, engine_url=bed.docker_host, base=based)
+        elif bed.provider is Provider.KIND and bed.kind:
+            kind.up(layout, bed.kind)
+        else:
+            probes.wait("the cluster", lambda: _check_external(bed), seconds=_CLUSTER_SECONDS)
+        made_base = based.result()
+    if bed.provider is Provider.KIND:
+        load_image(layout, bed, images.BASE)
+    return Bed(**{**vars(bed), "made_base": made_base})
+
+
+def load_image(layout: Layout, bed: Bed, image: str) -> None:
+    """Copy an image from the engine to where Pods run."""
+    if bed.provider is Provider.LOCAL:
+        images.load_into_node(bed.docker_host, image, layout)
+    elif bed.provider is Provider.KIND and bed.kind:
+        kind.load(layout, bed.kind, image)
+    else:
+        raise RefusedError(f"nobody knows how to load {image} into the cluster of {bed.kubeconfig}")
+
+
+def _ensure_engine(layout: Layout, bed: Bed) -> bool:
+    instance = instances.load(layout)
+    if bed.own_engine and instance is not None:
+        local.ensure_engine(layout, instance)
+    return images.ensure_base(bed.docker_host, layout)
+
+
+def _check_external(bed: Bed) -> str | None:
+    kubectl = shutil.which("kubectl")
+    if kubectl is None:
+        raise RefusedError("kubectl is needed to speak to this cluster, and is not on PATH")
+    done = subprocess.run(
+        [kubectl, "--kubeconfig", bed.kubeconfig, "--request-timeout=5s", "get", "--raw", "/readyz"],
+        env=os.environ | {"KUBECONFIG": bed.kubeconfig},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stderr.strip() or "not ready" if done.returncode else None
+
+
+def _checks(layout: Layout, bed: Bed) -> Iterable[Health]:
+    instance = instances.load(layout)
+    own = Engine(layout.engine)
+    if bed.own_engine:
+        yield Health("dockerd", own.pid, own.check())
+    else:
+        answers = providers.callers_engine({"DOCKER_HOST": bed.docker_host}, own_engine=own.url)
+        yield Health("docker engine", None, None if answers == bed.docker_host else "does not answer")
+    if bed.provider is not Provider.LOCAL:
+        yield Health(f"cluster ({bed.provider.value})", None, _check_external(bed))
+    elif instance is None:
+        yield Health("cluster", None, "was not started")
+    else:
+        yield from starmap(Health, local.checks(layout, instance))
+
+
+def status(layout: Layout) -> list[Health]:
+    """Say how every part is; nothing is listed where nothing was made."""
+    bed = load(layout)
+    return [] if bed is None else list(_checks(layout, bed))
+
+
+def down(layout: Layout) -> None:
+    """Take away what ``up`` made, and nothing else."""
+    with locks.exclusive(_lock_file(layout)):
+        bed = load(layout)
+        if bed is None:
+            progress.say("Nothing is up")
+            return
+        if not bed.own_engine and bed.made_base:
+            images.remove_base(bed.docker_host)
+        if bed.provider is Provider.KIND and bed.kind:
+            kind.down(layout, bed.kind)
+        instance = instances.load(layout)
+        if instance is not None:
+            elsewhere = providers.callers_engine({}, own_engine=Engine(layout.engine).url) is not None
+            with progress.step("Taking everything down", aloud=False):
+                local.down(layout, instance, engine_answers_elsewhere=elsewhere)
+        shutil.rmtree(layout.state, ignore_errors=True)
+        progress.say("Down")
