@@ -18,7 +18,7 @@ class Refusal:
 
     name: str
     resource: Resource
-    spec: Any
+    spec: Fields | None
     says: tuple[str, ...]
     by_rule: bool = False
     """The last text is of a rule, which the models state in the same words."""
@@ -97,7 +97,7 @@ def _levels() -> Iterator[Refusal]:
 
 
 def _policies() -> Iterator[Refusal]:
-    def refuse(name: str, spec: Any, *texts: str, by_rule: bool = False) -> Refusal:
+    def refuse(name: str, spec: Fields | None, *texts: str, by_rule: bool = False) -> Refusal:
         return Refusal(name=f"policy: {name}", resource=POLICY, spec=spec, says=texts, by_rule=by_rule)
 
     yield refuse("no spec", None, "spec", "Required value")
@@ -144,7 +144,7 @@ def _resources() -> Iterator[Refusal]:
     for swap in ("", "-2", "unlimited", "1 g"):
         yield from _container(f"swap {swap!r}", {"memory": "1g", "memorySwap": swap}, "memorySwap", "should")
     yield from _container("memory as a number", {"memory": 512}, "memory", "must be of type string")
-    yield from _container("no cpus", {"cpus": 0}, "cpus", "greater than or equal to 0.01")
+    yield from _container("no cpus", {"cpus": 0}, "cpus", "cpus must be at least 0.01")
     yield from _container("negative cpus", {"cpus": -1.5}, "cpus", "greater than or equal to 0.01")
     yield from _container("cpus as text", {"cpus": "two"}, "cpus", "must be of type number")
     yield from _container("too many cpus", {"cpus": 1025}, "cpus", "less than or equal to 1024")
@@ -205,7 +205,7 @@ def _places() -> Iterator[Refusal]:
         yield from _container(f"image {image!r}", {"image": image}, "image", "should")
     for workdir in ("", "workspace", "./x", "/a:b", "/a\nb"):
         yield from _container(f"workdir {workdir!r}", {"workdir": workdir}, "workdir", "should")
-    for tmpfs in ("tmp", "/tmp:", "/tmp:size=1m,", "/tmp:size=1m:ro", "/a\nb"):
+    for tmpfs in ("run", "/run:", "/run:size=1m,", "/run:size=1m:ro", "/a\nb"):
         yield from _container(f"tmpfs {tmpfs!r}", {"tmpfs": [tmpfs]}, "tmpfs[0]", "should match")
     binds = ("/srv", "srv:/srv", "./a:/b", "/srv:data", "volume:/data", "/a:/b:rx", "/a:/b:ro:z", "/a\n:/b")
     for bind in binds:
@@ -284,7 +284,7 @@ def _names() -> Iterator[Refusal]:
             "extraHosts must list name:address, with an IP address or host-gateway",
             by_rule=True,
         )
-    for line in ("db", ":192.0.2.1", "a b:192.0.2.1"):
+    for line in ("database", ":192.0.2.1", "a b:192.0.2.1"):
         yield from _container(f"extra host {line!r}", {"extraHosts": [line]}, "extraHosts[0]", "should match")
 
 

@@ -17,7 +17,7 @@ def fields(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Map
         yield from fields(schema["items"], f"{path}[]")
 
 
-def unset_fields(schema: Mapping[str, Any], document: Any, path: str = "") -> Iterator[str]:
+def unset_fields(schema: Mapping[str, Any], document: Mapping[str, Any], path: str = "") -> Iterator[str]:
     """Yield the paths of fields that the document leaves out; of a list or map, one entry has to be complete."""
     for name, part in schema.get("properties", {}).items():
         if name in document:
@@ -27,7 +27,7 @@ def unset_fields(schema: Mapping[str, Any], document: Any, path: str = "") -> It
     if "additionalProperties" in schema:
         yield from _least(schema["additionalProperties"], list(document.values()), f"{path}.*")
     if "items" in schema:
-        yield from _least(schema["items"], document, f"{path}[]")
+        yield from _least(schema["items"], list(document), f"{path}[]")
 
 
 def _least(schema: Mapping[str, Any], entries: list[Any], path: str) -> list[str]:

@@ -4,9 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from config.examples import ceilings, made_from, operator, policy, resolved
 from hypothesis import given
 from hypothesis import strategies as st
+
+from config.examples import ceilings, made_from, operator, policy, resolved
 from sandkeeper.api.conditions import Reason
 from sandkeeper.config.binds import (
     BLOCKED_PATHS,
@@ -73,7 +74,19 @@ def test_a_bind_without_a_mode_is_writable(bind: str, mount: Mount) -> None:
 
 @pytest.mark.parametrize(
     "bind",
-    ["volume:/data", "a/b:/c", "./a:/c", "~/a:/c", "/a", "/a:b", "/a:/b:z", "/a:/b:ro,z", "/a:/b:ro:x", ":/b", "/a:"],
+    [
+        "volume:/data",
+        "a/b:/c",
+        "./a:/c",
+        "~/a:/c",
+        "/a",
+        "/a:b",
+        "/a:/b:z",
+        "/a:/b:ro,z",
+        "/a:/b:ro:x",
+        ":/b",
+        "/a:",
+    ],
 )
 def test_a_bind_that_is_none(bind: str) -> None:
     assert refused(bind)
@@ -169,7 +182,9 @@ def test_below_a_bind_root(source: str) -> None:
     ],
 )
 def test_outside_the_bind_roots(source: str) -> None:
-    assert "ask the installer to add its directory to ceilings.bindRoots" in refused(f"{source}:/mnt", under=AGENTS)
+    assert "ask the installer to add its directory to ceilings.bindRoots" in refused(
+        f"{source}:/mnt", under=AGENTS
+    )
 
 
 def test_no_roots_no_binds() -> None:
@@ -182,12 +197,16 @@ def test_the_shared_directory_of_a_home_can_be_bound() -> None:
     assert not list(check(["/home/rain/.openclaw/shared:/workspace/shared:rw"], home))
 
 
-@pytest.mark.parametrize("target", ["/", "//", "/x/..", "/proc", "/proc/sys", "/x/../sys", "//dev/shm", "/dev/"])
+@pytest.mark.parametrize(
+    "target", ["/", "//", "/x/..", "/proc", "/proc/sys", "/x/../sys", "//dev/shm", "/dev/"]
+)
 def test_what_a_bind_may_not_cover(target: str) -> None:
     assert refused(f"/srv/agents:{target}", under=AGENTS)
 
 
-@pytest.mark.parametrize("target", ["/workspace", "/agent", "/etc/app", "/process", "/developer", "/home/x/.ssh"])
+@pytest.mark.parametrize(
+    "target", ["/workspace", "/agent", "/etc/app", "/process", "/developer", "/home/x/.ssh"]
+)
 def test_what_a_bind_may_cover(target: str) -> None:
     assert not list(check([f"/srv/agents:{target}"], AGENTS))
 
@@ -246,7 +265,11 @@ def following(links: dict[str, str]) -> object:
         ({"/srv/agents/x": "/srv/agents2"}, "/srv/agents/x", "outside the operator's bind roots"),
         ({"/srv/agents/x": "/home/rain/.ssh"}, "/srv/agents/x", ".ssh holds credentials"),
         ({"/srv/agents/x": "/srv/y", "/srv/y": "/proc"}, "/srv/agents/x", "/proc is never bound"),
-        ({"/var/lib/docker": "/srv/agents/docker"}, "/srv/agents/docker/overlay2", "/srv/agents/docker is never"),
+        (
+            {"/var/lib/docker": "/srv/agents/docker"},
+            "/srv/agents/docker/overlay2",
+            "/srv/agents/docker is never",
+        ),
         ({"/var/lib/docker": "/srv/agents/docker"}, "/srv/agents", "it contains /srv/agents/docker"),
         ({"/srv/agents": "/data/agents"}, "/mnt/cache/x", None),
         ({"/srv/agents": "/data/agents"}, "/srv/agents/x", None),

@@ -1,9 +1,10 @@
 """Cleaning the environment: secret-like names stay out unless the policy lets them in."""
 
 import pytest
-from config.examples import container, made_from, policy, resolved, sandbox
 from hypothesis import given
 from hypothesis import strategies as st
+
+from config.examples import container, made_from, policy, resolved, sandbox
 from sandkeeper.api.conditions import Reason
 from sandkeeper.config.environment import check, clean, is_secret_like
 

@@ -1,5 +1,9 @@
 """Merging: binds concatenated, env and ulimits merged, everything else replaced, sections field by field."""
 
+# ruff: noqa: S108 - the paths lie inside a sandbox
+
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +17,8 @@ CONTAINERS = st.builds(
     ContainerTemplate,
     image=st.none() | st.sampled_from(["x", "y"]),
     env=st.none() | st.dictionaries(NAMES, st.sampled_from(["1", "2"])),
-    ulimits=st.none() | st.dictionaries(st.just("nofile"), st.builds(Ulimit, soft=st.just(1), hard=st.just(2))),
+    ulimits=st.none()
+    | st.dictionaries(st.just("nofile"), st.builds(Ulimit, soft=st.just(1), hard=st.just(2))),
     binds=st.none() | st.lists(st.sampled_from(["/a:/a", "/b:/b"]), max_size=2),
     tmpfs=st.none() | st.lists(st.sampled_from(["/tmp", "/run"]), max_size=2),
     init=st.none() | st.booleans(),
@@ -50,7 +55,8 @@ def test_what_the_narrower_level_says_is_what_counts(a: ContainerTemplate, b: Co
 def test_no_field_gets_lost(field: str) -> None:
     # Compared by the schema, so that a field added later is asked for here as well.
     value = object()
-    one = ContainerTemplate.model_construct(**{field: {"k": value} if field in {"env", "ulimits"} else [value]})
+    said: dict[str, Any] = {field: {"k": value} if field in {"env", "ulimits"} else [value]}
+    one = ContainerTemplate.model_construct(**said)
 
     assert getattr(merge_containers([container(), one]), field) == getattr(one, field)
 

@@ -24,7 +24,7 @@ SESSION_KEYS = st.text(min_size=1, max_size=40)
         (None, "main", True),
     ],
 )
-def test_mode_decides_who_is_sandboxed(mode: str | None, session: str, sandboxed: bool) -> None:
+def test_mode_decides_who_is_sandboxed(*, mode: str | None, session: str, sandboxed: bool) -> None:
     assert identify(sandbox(sessionKey=session), policy(mode=mode)).sandboxed is sandboxed
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import kubernetes.client
 import kubernetes.config
@@ -11,6 +10,7 @@ import pytest
 
 from sandkeeper.api import crd
 from sandkeeper.api.names import GROUP, VERSION
+from support.cluster import Cluster
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 
@@ -18,14 +18,17 @@ ESTABLISHING_SECONDS = 30
 
 
 @pytest.fixture(scope="session")
-def api_client(cluster: Any) -> Iterator[kubernetes.client.ApiClient]:
+def api_client(cluster: Cluster) -> Iterator[kubernetes.client.ApiClient]:
     """A client of the official library, for the test cluster."""
-    with kubernetes.config.new_client_from_config(config_file=str(cluster.kubeconfig)) as client:
+    made = kubernetes.config.new_client_from_config(  # type: ignore[no-untyped-call]
+        config_file=str(cluster.kubeconfig)
+    )
+    with made as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-def crds(cluster: Any, api_client: kubernetes.client.ApiClient) -> None:
+def crds(cluster: Cluster, api_client: kubernetes.client.ApiClient) -> None:
     """Both kinds are there and served. They are left there: other test runs may be using them."""
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
     wait_until_served(api_client, group=GROUP)

@@ -138,13 +138,13 @@ class Sandboxes:
         self._namespace = namespace
         self.image = image
 
-    def kubectl(self, *arguments: str, input_text: str | None = None) -> str:
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl in the namespace and return what it prints."""
-        return str(self._cluster.kubectl("-n", self._namespace, *arguments, input_text=input_text))
+        return str(self._cluster.kubectl("-n", self._namespace, *arguments, stdin=stdin))
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Apply objects."""
-        self.kubectl("apply", "-f", "-", input_text=yaml.safe_dump_all(objects))
+        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
 
     def sandbox(self, name: str, **spec: Any) -> dict[str, Any]:
         """Make a Sandbox as a manifest; the agent is called like the Sandbox unless said otherwise."""

@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+
 from support.cluster import HARDENED_POD
 
 if TYPE_CHECKING:

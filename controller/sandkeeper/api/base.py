@@ -32,7 +32,7 @@ class Spec(BaseModel):
         return self
 
     @classmethod
-    def __get_pydantic_json_schema__(  # ruff: ignore[bad-dunder-method-name] - pydantic calls it
+    def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         reference = handler(schema)

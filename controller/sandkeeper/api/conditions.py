@@ -13,12 +13,15 @@ class ConditionType(StrEnum):
     """The conditions that a Sandbox may carry: ``Ready`` always, the others only while they are true."""
 
     READY = "Ready"
+    """The sandbox can be used now: it runs, is set up and proven ours; or nothing is wanted."""
     DRIFTED = "Drifted"
     """What runs is not what is wanted, and is kept: it is in use, or its replacement is blocked."""
     ANNOTATION_INVALID = "AnnotationInvalid"
+    """An annotation cannot be read, or lies too far ahead; it was passed over."""
     ENV_FILTERED = "EnvFiltered"
     """Environment variables with secret-like names were left out."""
     PAUSED = "Paused"
+    """The operator keeps its hands off this object."""
 
 
 class Phase(StrEnum):
@@ -100,5 +103,5 @@ class Reason(StrEnum):
 
     # for the other conditions
     ANNOTATION_INVALID = "AnnotationInvalid"
-    SECRET_LIKE_NAME = "SecretLikeName"  # ruff: ignore[hardcoded-password-string] - a reason, not a secret
+    SECRET_LIKE_NAME = "SecretLikeName"  # noqa: S105 - a reason, not a secret
     PAUSED = "Paused"

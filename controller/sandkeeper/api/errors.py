@@ -23,7 +23,7 @@ class SandkeeperError(Exception):
         self.message = message
 
 
-class Transient(SandkeeperError):  # ruff: ignore[error-suffix-on-exception-name] - the kind of error is the name
+class Transient(SandkeeperError):  # noqa: N818 - the kind of error is the name
     """It may work later, without anybody changing anything.
 
     ``delay`` is in seconds; None: the usual back-off.
@@ -34,5 +34,5 @@ class Transient(SandkeeperError):  # ruff: ignore[error-suffix-on-exception-name
         self.delay = delay
 
 
-class Permanent(SandkeeperError):  # ruff: ignore[error-suffix-on-exception-name] - the kind of error is the name
+class Permanent(SandkeeperError):  # noqa: N818 - the kind of error is the name
     """It will not work until somebody changes something; tried again with a growing delay all the same."""

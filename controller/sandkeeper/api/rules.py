@@ -33,7 +33,7 @@ class Rule:
     """The field of a model that the error is reported on, as it is called in YAML."""
     reason: Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired"] = "FieldValueInvalid"
 
-    def check(self, value: Any) -> Any:  # ruff: ignore[any-type] - passes on whatever it stands on
+    def check(self, value: Any) -> Any:  # noqa: ANN401 - passes on whatever it stands on
         """Return the value, or raise if the rule does not hold for it."""
         if self.holds is not None and not self.holds(value):
             raise PydanticCustomError("rule", "{message}", {"message": self.message})
@@ -48,12 +48,10 @@ class Rule:
             schema["fieldPath"] = f".{self.field}"
         return schema | {"reason": self.reason}
 
-    def __get_pydantic_core_schema__(  # ruff: ignore[bad-dunder-method-name] - pydantic calls it
-        self, source: type, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
-    def __get_pydantic_json_schema__(  # ruff: ignore[bad-dunder-method-name] - pydantic calls it
+    def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         found = handler(schema)
@@ -66,12 +64,10 @@ class ListMap:
 
     key: str
 
-    def __get_pydantic_core_schema__(  # ruff: ignore[bad-dunder-method-name] - pydantic calls it
-        self, source: type, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
+    def __get_pydantic_core_schema__(self, source: type, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
-    def __get_pydantic_json_schema__(  # ruff: ignore[bad-dunder-method-name] - pydantic calls it
+    def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         return handler(schema) | {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [self.key]}

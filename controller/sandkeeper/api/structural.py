@@ -105,7 +105,7 @@ class _Flattening:
                 return True
         return keyword in _DROPPED
 
-    def _translate(self, keyword: str, value: Any) -> dict[str, Any]:  # ruff: ignore[any-type] - any JSON
+    def _translate(self, keyword: str, value: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
         match keyword, value:
             case "description", str():
                 return {keyword: plain_text(value)}

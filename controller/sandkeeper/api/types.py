@@ -53,6 +53,7 @@ _ENV_NAME_FORM: Final = (
     "begin with a letter or underscore, go on with letters, digits and underscores, "
     f"and have at most {_LONGEST_ENV_NAME} characters"
 )
+_FEWEST_CPUS: Final = 0.01
 _LARGEST_ID: Final = 2**31 - 1
 """The largest user or group id that container engines take."""
 
@@ -134,7 +135,16 @@ Memory = Annotated[str, StringConstraints(min_length=1, max_length=24, pattern=f
 """Bytes, with ``b k m g t`` or ``Ki Mi Gi Ti``, all powers of 1024: ``512m`` is 512 MiB."""
 MemorySwap = Annotated[str, StringConstraints(min_length=1, max_length=24, pattern=f"^(-1|{_SIZE})$")]
 """Memory and swap together; ``-1`` is without a limit."""
-Cpus = Annotated[float, Field(ge=0.01, le=1024)]
+Cpus = Annotated[
+    float,
+    Field(ge=_FEWEST_CPUS, le=1024),
+    # The API server cuts a minimum to a whole number when the value is one, and would let 0 pass.
+    Rule(
+        cel=f"self >= {_FEWEST_CPUS}",
+        holds=lambda cpus: cpus >= _FEWEST_CPUS,
+        message=f"cpus must be at least {_FEWEST_CPUS}",
+    ),
+]
 Gpus = Annotated[
     str,
     StringConstraints(

@@ -22,8 +22,7 @@ BUILT_IN: Final = PolicyLevel(
         container_prefix="sandkeeper-",
         workdir="/workspace",
         read_only_root=True,
-        # Paths inside the sandbox, not ours.
-        tmpfs=["/tmp", "/var/tmp", "/run"],  # ruff: ignore[hardcoded-temp-file]
+        tmpfs=["/tmp", "/var/tmp", "/run"],  # noqa: S108 - paths inside the sandbox, not ours
         network="none",
         # Numbers that own files on most single-user hosts. With every capability dropped even root could not
         # write to a bound directory of another owner, so "no user" would be worse in both ways.

@@ -20,7 +20,7 @@ _OPTION: Final = re.compile(
 """What the engine takes (moby's ``validFlags`` for tmpfs), without `dev` and `suid`: those only serve to
 break out."""
 
-_SHARED_MEMORY: Final = "/dev/shm"  # ruff: ignore[hardcoded-temp-file] - a path inside the sandbox, not ours
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - a path inside the sandbox, not ours
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class Reconciler:
         """
         seen: Observed | None = None
         fresh: str | None = None
-        failed = False
+        failed: type[Effect] | None = None
         for _ in range(_MOST_STEPS):
             claims = self._bound(key)
             observed = seen or await self._observe(key, claims)
@@ -116,7 +116,7 @@ class Reconciler:
             if isinstance(effect, Remove) and not await self._may_remove(key, effect, plan, claims, observed):
                 return "cancelled"
             self._mourn(key, effect, claims, observed)
-            if isinstance(effect, Create) and self._now() < self._retry_at(key):
+            if isinstance(effect, Create) and self._must_wait(key):
                 continue
             claims = self._bound(key)  # as we wrote them in announcing
             try:
@@ -125,7 +125,7 @@ class Reconciler:
                 if isinstance(effect, (Setup, Preflight)) and isinstance(observed, Observed):
                     seen = observed
             except SandkeeperError as error:
-                seen, failed = None, True
+                seen, failed = None, type(effect)
                 self._note_failure(key, effect, error, claims)
         raise Transient(Reason.PENDING, f"{key} did not come to rest in {_MOST_STEPS} steps")
 
@@ -188,14 +188,15 @@ class Reconciler:
             )
         )
 
-    def _retry_at(self, key: RuntimeKey) -> datetime:
+    def _must_wait(self, key: RuntimeKey) -> bool:
         failure = self._memory[key].failure
-        return failure.retry_at if failure else self._now()
+        return failure is not None and self._now() < failure.retry_at
 
-    def _held_up(self, key: RuntimeKey, effect: Effect, *, failed: bool) -> datetime | None:
+    def _held_up(self, key: RuntimeKey, effect: Effect, *, failed: type[Effect] | None) -> datetime | None:
         """Return when the effect may be tried: after a failure in this pass, or for want of budget."""
-        if failed:
-            return max(self._retry_at(key), self._now() + timedelta(seconds=1))
+        if failed is type(effect):
+            failure, soon = self._memory[key].failure, self._now() + timedelta(seconds=1)
+            return max(failure.retry_at, soon) if failure else soon
         if isinstance(effect, Create) and not self._claims.accepts(key.namespace):
             return self._now() + timedelta(seconds=5)  # its namespace is on its way out, or not known yet
         if isinstance(effect, Remove) and effect.limited:
@@ -304,6 +305,8 @@ class Reconciler:
                 retry_at=failure.retry_at,
             )
             return
+        if isinstance(effect, Setup):
+            memory.mourned = effect.id  # it is removed for this failure, not for one more
         memory.failure = failure
         memory.failed_hash = order.config_hash if order else None
 

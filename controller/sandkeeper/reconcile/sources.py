@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import kopf
 
-from sandkeeper.api.names import FINALIZER, GROUP
+from sandkeeper.api.names import GROUP, PREFIX
 from sandkeeper.cluster.api import ApiError, KubeApi
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.resources import NAMESPACES, POLICIES, SANDBOXES, Resource
@@ -152,7 +152,8 @@ def _settings() -> kopf.OperatorSettings:
     settings.peering.standalone = True
     settings.scanning.disabled = True  # our resources are known; nothing is to be discovered while we run
     settings.posting.enabled = False  # Events are ours, one for each change
-    settings.persistence.finalizer = FINALIZER
+    # Not ours: kopf takes the finalizer that it is told of off every object, where no handler of its own needs one.
+    settings.persistence.finalizer = f"{PREFIX}kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP, key="last-handled")
     settings.watching.chunk_size = 500

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from sandkeeper.api.conditions import ConditionType, Reason
+from sandkeeper.api.policy import Scope
 from sandkeeper.api.sandbox import (
     Condition,
     HoldRecord,
@@ -106,6 +107,7 @@ def _conditions(
     wanted: Iterator[tuple[ConditionType, str, Reason, str]], *, sandbox: SandboxObject, now: datetime
 ) -> list[Condition]:
     before = {condition.type: condition for condition in sandbox.status.conditions}
+    now = now.replace(microsecond=0)  # as Kubernetes writes it
     result = []
     for kind, value, reason, message in wanted:
         old = before.get(kind)
@@ -122,6 +124,20 @@ def _conditions(
     return result
 
 
+def _scope_of(key: RuntimeKey) -> str:
+    """Read the scope from a scope key; an agent's id has no colon."""
+    if key.scope == Scope.SHARED:
+        return Scope.SHARED
+    return Scope.SESSION if ":session:" in key.scope else Scope.AGENT
+
+
+def _backend_of(claim: Claim, runtime: RuntimeRecord | None) -> str | None:
+    if runtime is not None:
+        return runtime.backend
+    config = claim.resolution.config
+    return config.backend.value if config else None
+
+
 def status_of(
     claim: Claim, report: Report, *, key: RuntimeKey, observed: Observed | None, now: datetime
 ) -> SandboxStatus:
@@ -136,6 +152,8 @@ def status_of(
         conditions=_conditions(_wanted_conditions(claim, report), sandbox=sandbox, now=now),
         policy=claim.resolution.policy or sandbox.status.policy,
         key=None if is_private(key) else key.scope,
+        scope=None if is_private(key) else _scope_of(key),
+        backend=_backend_of(claim, runtime),
         runtime=runtime,
         image=observed.image if observed and same else (sandbox.status.image if runtime else None),
         config_hash=record.config_hash,

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from itertools import starmap
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed import binaries, images, kind, local, locks, probes, progress, providers
+from testbed import binaries, files, images, kind, local, locks, probes, progress, providers
 from testbed import instance as instances
 from testbed.engine import Engine
 from testbed.providers import Provider, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from testbed.paths import Layout
 
@@ -30,12 +29,14 @@ class Bed:
     """What ``up`` made, and so what ``down`` takes away."""
 
     provider: Provider
+    source: str | None
+    """The kubeconfig that the caller named."""
     kubeconfig: str
     docker_host: str
     own_engine: bool
     """Whether we started it; another's is never stopped."""
     made_base: bool
-    """Whether the base image there is one that we made."""
+    """Whether we put the base image there."""
     bin_dir: str | None
     """The folder with kubectl and the rest, if we built them."""
     kind: str | None
@@ -68,10 +69,7 @@ def load(layout: Layout) -> Bed | None:
 
 
 def _save(layout: Layout, bed: Bed) -> None:
-    layout.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = layout.bed.with_suffix(".draft")
-    draft.write_text(json.dumps({**asdict(bed), "provider": bed.provider.value}, indent=1))
-    draft.replace(layout.bed)
+    files.ensure(layout.bed, json.dumps({**asdict(bed), "provider": bed.provider.value}, indent=1))
 
 
 def _lock_file(layout: Layout) -> Path:
@@ -82,30 +80,54 @@ def up(layout: Layout, environ: Mapping[str, str]) -> Bed:
     """Bring everything up that is not; what is well already is left alone."""
     with locks.exclusive(_lock_file(layout)):
         known = load(layout)
-        if known is not None and all(part.trouble is None for part in _checks(layout, known)):
-            progress.say("Already up")
-            return known
-        own_url = Engine(layout.engine).url
-        facts = providers.find_facts(environ, own_engine=own_url)
-        provider = providers.choose(facts) if known is None else known.provider
-        own_engine = facts.engine is None if known is None else known.own_engine
-        docker_host = own_url if own_engine else (known.docker_host if known else facts.engine) or own_url
-        bed = Bed(
-            provider=provider,
-            kubeconfig=(known.kubeconfig if known else facts.kubeconfig) or str(layout.kubeconfig),
-            docker_host=docker_host,
-            own_engine=own_engine,
-            made_base=known is not None and known.made_base,
-            bin_dir=str(binaries.path(layout)) if provider is Provider.LOCAL else None,
-            kind=facts.kind if known is None else known.kind,
-        )
+        if known is not None:
+            _refuse_another(known, environ)
+            if known.bin_dir is not None and known.bin_dir != str(binaries.path(layout)):
+                progress.say("What runs was built from other modules than these: starting over")
+                _take_down(layout, known)
+                known = None
+            elif all(part.trouble is None for part in _checks(layout, known)):
+                progress.say("Already up")
+                return known
+        bed = known or _choose(layout, environ)
         # Before anything is made, so that a start that is broken off can be taken down.
         _save(layout, bed)
-        progress.say(f"Cluster: {provider.value}; Docker engine: {'our own' if own_engine else docker_host}")
+        engine = "our own" if bed.own_engine else bed.docker_host
+        progress.say(f"Cluster: {bed.provider.value}; Docker engine: {engine}")
         bed = _make(layout, bed)
         _save(layout, bed)
         progress.say("Up")
         return bed
+
+
+def _refuse_another(known: Bed, environ: Mapping[str, str]) -> None:
+    named = environ.get(providers.KUBECONFIG_VARIABLE)
+    if named and named != known.source:
+        raise RefusedError(
+            f"{providers.KUBECONFIG_VARIABLE} names {named}, but a test bed with another cluster "
+            f"({known.source or known.provider.value}) is up: take it down first",
+        )
+
+
+def _choose(layout: Layout, environ: Mapping[str, str]) -> Bed:
+    own_url = Engine(layout.engine).url
+    facts = providers.find_facts(environ, own_engine=own_url)
+    provider = providers.choose(facts)
+    if provider is Provider.KUBECONFIG and facts.kubeconfig and facts.context:
+        # A copy with nothing but this context: whatever the file's current one is going to be, the
+        # tests stay in the cluster that was looked at.
+        view = ("config", "view", "--minify", "--flatten", "--raw", "--context", facts.context)
+        files.ensure(layout.kubeconfig, _kubectl(facts.kubeconfig, *view))
+    return Bed(
+        provider=provider,
+        source=facts.kubeconfig,
+        kubeconfig=str(layout.kubeconfig),
+        docker_host=facts.engine or own_url,
+        own_engine=facts.engine is None,
+        made_base=False,
+        bin_dir=str(binaries.path(layout)) if provider is Provider.LOCAL else None,
+        kind=facts.kind,
+    )
 
 
 def _make(layout: Layout, bed: Bed) -> Bed:
@@ -121,7 +143,7 @@ def _make(layout: Layout, bed: Bed) -> Bed:
         made_base = based.result()
     if bed.provider is Provider.KIND:
         load_image(layout, bed, images.BASE)
-    return Bed(**{**vars(bed), "made_base": made_base})
+    return Bed(**{**vars(bed), "made_base": made_base or bed.made_base})
 
 
 def load_image(layout: Layout, bed: Bed, image: str) -> None:
@@ -142,17 +164,23 @@ def _ensure_engine(layout: Layout, bed: Bed) -> bool:
 
 
 def _check_external(bed: Bed) -> str | None:
+    try:
+        _kubectl(bed.kubeconfig, "--request-timeout=5s", "get", "--raw", "/readyz")
+    except subprocess.CalledProcessError as error:
+        return str(error.stderr).strip() or "not ready"
+    return None
+
+
+def _kubectl(kubeconfig: str, *arguments: str) -> str:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         raise RefusedError("kubectl is needed to speak to this cluster, and is not on PATH")
-    done = subprocess.run(
-        [kubectl, "--kubeconfig", bed.kubeconfig, "--request-timeout=5s", "get", "--raw", "/readyz"],
-        env=os.environ | {"KUBECONFIG": bed.kubeconfig},
+    return subprocess.run(
+        [kubectl, "--kubeconfig", kubeconfig, *arguments],
         capture_output=True,
         text=True,
-        check=False,
-    )
-    return done.stderr.strip() or "not ready" if done.returncode else None
+        check=True,
+    ).stdout
 
 
 def _checks(layout: Layout, bed: Bed) -> Iterable[Health]:
@@ -163,12 +191,13 @@ def _checks(layout: Layout, bed: Bed) -> Iterable[Health]:
     else:
         answers = providers.callers_engine({"DOCKER_HOST": bed.docker_host}, own_engine=own.url)
         yield Health("docker engine", None, None if answers == bed.docker_host else "does not answer")
+    yield Health("base image", None, images.check_base(bed.docker_host))
     if bed.provider is not Provider.LOCAL:
         yield Health(f"cluster ({bed.provider.value})", None, _check_external(bed))
-    elif instance is None:
+    elif instance is None or bed.bin_dir is None:
         yield Health("cluster", None, "was not started")
     else:
-        yield from starmap(Health, local.checks(layout, instance))
+        yield from starmap(Health, local.checks(layout, instance, Path(bed.bin_dir)))
 
 
 def status(layout: Layout) -> list[Health]:
@@ -184,14 +213,18 @@ def down(layout: Layout) -> None:
         if bed is None:
             progress.say("Nothing is up")
             return
-        if not bed.own_engine and bed.made_base:
-            images.remove_base(bed.docker_host)
-        if bed.provider is Provider.KIND and bed.kind:
-            kind.down(layout, bed.kind)
-        instance = instances.load(layout)
-        if instance is not None:
-            elsewhere = providers.callers_engine({}, own_engine=Engine(layout.engine).url) is not None
-            with progress.step("Taking everything down", aloud=False):
-                local.down(layout, instance, engine_answers_elsewhere=elsewhere)
-        shutil.rmtree(layout.state, ignore_errors=True)
+        _take_down(layout, bed)
         progress.say("Down")
+
+
+def _take_down(layout: Layout, bed: Bed) -> None:
+    if not bed.own_engine and bed.made_base:
+        images.remove_base(bed.docker_host)
+    if bed.provider is Provider.KIND and bed.kind:
+        kind.down(layout, bed.kind)
+    instance = instances.load(layout)
+    if instance is not None:
+        elsewhere = providers.callers_engine({}, own_engine=Engine(layout.engine).url) is not None
+        with progress.step("Taking everything down", aloud=False):
+            local.down(layout, instance, engine_answers_elsewhere=elsewhere)
+    shutil.rmtree(layout.state, ignore_errors=True)

@@ -71,13 +71,16 @@ def find_go() -> Go:
     wanted = ".".join(map(str, OLDEST_GO))
     if path is None:
         raise GoMissingError(_NO_GO.format(wanted=wanted, found="none was found"))
-    version = subprocess.run(
-        [path, "env", "GOVERSION"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"GOWORK": "off"},
-    ).stdout.strip()
+    try:
+        version = subprocess.run(
+            [path, "env", "GOVERSION"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"GOWORK": "off"},
+        ).stdout.strip()
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise GoMissingError(_NO_GO.format(wanted=wanted, found=str(error))) from error
     parts = re.match(r"go(\d+)\.(\d+)", version)
     if parts is None or (int(parts[1]), int(parts[2])) < OLDEST_GO:
         raise GoMissingError(_NO_GO.format(wanted=wanted, found=f"{path} is {version}"))

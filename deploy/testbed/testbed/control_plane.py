@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from testbed import probes, processes
+from testbed import files, probes, processes
 from testbed.certificates import Authority, Identity, kubeconfig, service_account_keys
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ class Keys:
             (layout.pki / "scheduler.kubeconfig", self.scheduler, "scheduler"),
             (layout.pki / "kubelet.kubeconfig", self.kubelet, "kubelet"),
         ):
-            path.touch(mode=0o600)
-            path.write_text(
+            files.ensure(
+                path,
                 kubeconfig(server=instance.server, authority=self.authority, client=client, user=user),
             )
 

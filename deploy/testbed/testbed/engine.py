@@ -7,8 +7,11 @@ them along, and whatever is still mounted.
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import signal
+import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,12 +19,15 @@ from typing import TYPE_CHECKING
 import docker
 from docker.errors import APIError, DockerException
 
-from testbed import mounts, probes, processes
+from testbed import files, mounts, probes, processes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 DEFAULT_SOCKET = "unix:///var/run/docker.sock"
+
+_OWN_ID_SINCE = 24
+"""The version of the engine that keeps its id with its data."""
 
 _READY_SECONDS = 60.0
 _CALL_SECONDS = 60
@@ -78,9 +84,13 @@ class Engine:
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._bury_containerd()
         (self.root / "dockerd.pid").unlink(missing_ok=True)
-        # Else the machine's own settings would be taken.
+        # Else the machine's own settings would be taken, and its key: older engines derive their id
+        # from that, so that all of a machine would be one and the same to whoever asks.
         config = self.root / "daemon.json"
-        config.write_text("{}")
+        settings = (
+            {"deprecated-key-path": f"{self.root}/key.json"} if _major_version() < _OWN_ID_SINCE else {}
+        )
+        files.ensure(config, json.dumps(settings))
         options = self._options
         pool = [] if options.address_pool is None else [f"base={options.address_pool},size=24"]
         record = processes.start(
@@ -184,3 +194,9 @@ class Engine:
         """Stop it and remove everything that it stored."""
         self.stop()
         shutil.rmtree(self.root, ignore_errors=True)
+
+
+def _major_version() -> int:
+    done = subprocess.run(["dockerd", "--version"], capture_output=True, text=True, check=True)
+    found = re.search(r"version (\d+)\.", done.stdout)
+    return int(found[1]) if found else _OWN_ID_SINCE

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from testbed import locks, processes
+from testbed import files, locks, processes
 from testbed.instance import SHARED
 
 _NOTE = SHARED / "before.json"
@@ -53,7 +53,8 @@ def note() -> None:
     """Note how the machine is, unless a test bed has done so since the machine came up."""
     with locks.exclusive(SHARED / "lock"):
         if _read() is None:
-            _NOTE.write_text(
+            files.ensure(
+                _NOTE,
                 json.dumps(
                     {
                         "boot": processes.boot_id(),

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import docker
-from docker.errors import DockerException, ImageNotFound
+from docker.errors import APIError, DockerException, ImageNotFound
 
 from testbed import mounts, progress
 
@@ -33,7 +33,7 @@ BASE = "debian:bookworm-slim"
 PAUSE = "sandkeeper.dev/testbed/pause"
 
 MADE_LABEL = "sandkeeper.dev/testbed"
-"""On images that we made, so that ``down`` takes away those and no others."""
+"""On images that we made."""
 
 _REGISTRY_SECONDS = 8
 _PULL_SECONDS = 120
@@ -45,14 +45,14 @@ _PRUNED = ("boot", "proc", "sys", "dev", "run", "tmp", "usr/share/doc", "usr/sha
 
 
 def ensure_base(engine: str, layout: Layout) -> bool:
-    """See to it that an engine, named by its URL, has the base image; True if it is one that we made."""
+    """See to it that an engine, named by its URL, has the base image; True if that took making it."""
     client = docker.DockerClient(base_url=engine, timeout=_PULL_SECONDS)
     try:
         try:
-            found = client.images.get(BASE)
+            client.images.get(BASE)
         except ImageNotFound:
             return not _pull(client, engine, layout) and _import_base(client, layout)
-        return MADE_LABEL in (found.labels or {})
+        return False
     finally:
         client.close()
 
@@ -101,6 +101,18 @@ def registry_has(engine: str, image: str) -> bool:
     return True
 
 
+def check_base(engine: str) -> str | None:
+    """Say what is wrong with an engine's base image, if anything is."""
+    client = docker.DockerClient(base_url=engine, timeout=_REGISTRY_SECONDS)
+    try:
+        client.images.get(BASE)
+    except (DockerException, OSError) as error:
+        return str(error)
+    finally:
+        client.close()
+    return None
+
+
 def remove_base(engine: str) -> None:
     """Remove the base image from an engine that is not ours, if it is one that we made."""
     client = docker.DockerClient(base_url=engine, timeout=_PULL_SECONDS)
@@ -109,6 +121,9 @@ def remove_base(engine: str) -> None:
             client.images.remove(BASE)
     except ImageNotFound:
         pass
+    except APIError as error:
+        # Somebody made a container of it: their engine, their container.
+        progress.say(f"{BASE} stays: {error.explanation}")
     finally:
         client.close()
 

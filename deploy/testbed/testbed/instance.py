@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed import locks
+from testbed import files, locks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -130,10 +130,7 @@ def ensure(layout: Layout) -> Instance:
         octet = choose_octet(layout.identity, taken=taken, networks=_networks_in_use())
         mine.write_text(str(octet))
     chosen = Instance(layout.identity, octet, Ports(*_free_ports(len(Ports.__dataclass_fields__))))
-    layout.state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = layout.state / "instance.draft"
-    draft.write_text(json.dumps(asdict(chosen), indent=1))
-    draft.replace(layout.state / "instance.json")
+    files.ensure(layout.state / "instance.json", json.dumps(asdict(chosen), indent=1))
     return chosen
 
 

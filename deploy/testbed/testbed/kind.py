@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import chdir
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 from testbed import progress, providers
 
@@ -12,16 +12,27 @@ if TYPE_CHECKING:
     from testbed.paths import Layout
 
 
-def _cluster(layout: Layout, kind: str) -> Any:
-    # It pulls in a client library and pytest: only who uses kind is to wait for that.
-    from pytest_kind import KindCluster
+class _Cluster(Protocol):
+    """What we use of pytest-kind, which ships no types."""
 
-    return KindCluster(
+    def create(self) -> None: ...
+
+    def delete(self) -> None: ...
+
+    def load_docker_image(self, docker_image: str) -> None: ...
+
+
+def _cluster(layout: Layout, kind: str) -> _Cluster:
+    # It pulls in a client library and pytest: only who uses kind is to wait for that.
+    from pytest_kind import KindCluster  # noqa: PLC0415
+
+    made: _Cluster = KindCluster(
         f"sandkeeper-{layout.identity}",
         kubeconfig=layout.kubeconfig,
         image=providers.NODE_IMAGE,
         kind_path=Path(kind),
     )
+    return made
 
 
 def up(layout: Layout, kind: str) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from testbed import (
     binaries,
     control_plane,
+    files,
     firewall,
     host,
     images,
@@ -87,7 +88,7 @@ def prepare_network(layout: Layout, instance: Instance) -> None:
         listing = firewall.save()
         if "DOCKER" not in firewall.parse(listing).get("filter", firewall.Table()).policies:
             (layout.state / "engine-filters").touch()
-        before.write_text(listing)
+        files.ensure(before, listing)
     network.ensure_pod_bridge(instance)
     network.ensure_bridge(instance.docker_bridge, instance.docker_gateway)
     firewall.ensure_own_rules(instance, engine_filters=engine_filters(layout))
@@ -168,9 +169,9 @@ def _start_runtime(described: Parts, layout: Layout, bin_dir: Path) -> None:
     node.load_pause(layout, bin_dir / "pause")
 
 
-def checks(layout: Layout, instance: Instance) -> Iterable[tuple[str, int | None, str | None]]:
+def checks(layout: Layout, instance: Instance, bin_dir: Path) -> Iterable[tuple[str, int | None, str | None]]:
     """Name every part with its pid and what is wrong with it, without starting anything."""
-    described, keys = parts(layout, instance, binaries.path(layout))
+    described, keys = parts(layout, instance, bin_dir)
     for component in described.all():
         yield component.name, component.pid, component.check()
     yield "node", None, node.check_ready(instance, keys)

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed import images, mounts, probes, processes
+from testbed import files, images, mounts, probes, processes
 from testbed.control_plane import NODE_NAME, Component, Keys, admin_tls, component
 from testbed.packages import CNI_PLUGINS
 
@@ -62,9 +62,9 @@ _NODE_SECONDS = 90.0
 def containerd(layout: Layout, instance: Instance, *, pause: str) -> Component:
     """Describe the container runtime, and write its settings."""
     root = layout.containerd
-    (root / "cni").mkdir(parents=True, exist_ok=True, mode=0o700)
     config = root / "config.toml"
-    config.write_text(
+    files.ensure(
+        config,
         _CONTAINERD.format(root=root, socket=layout.containerd_socket, pause=pause, cni_plugins=CNI_PLUGINS),
     )
     network = {
@@ -87,7 +87,7 @@ def containerd(layout: Layout, instance: Instance, *, pause: str) -> Component:
             },
         ],
     }
-    (root / "cni" / "10-bridge.conflist").write_text(json.dumps(network))
+    files.ensure(root / "cni" / "10-bridge.conflist", json.dumps(network))
     return component(
         layout,
         "containerd",
@@ -147,7 +147,7 @@ def kubelet(layout: Layout, instance: Instance, bin_dir: Path, keys: Keys) -> Co
         "clusterDomain": "cluster.local",
     }
     config = layout.state / "kubelet.json"
-    config.write_text(json.dumps(settings, indent=1))
+    files.ensure(config, json.dumps(settings, indent=1))
     return component(
         layout,
         "kubelet",

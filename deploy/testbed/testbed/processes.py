@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from testbed import files
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -108,10 +110,7 @@ def start(argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = Non
 
 def save(record: Record, path: Path) -> None:
     """Keep a record, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(asdict(record)))
-    draft.replace(path)
+    files.ensure(path, json.dumps(asdict(record)))
 
 
 def load(path: Path) -> Record | None:

@@ -16,9 +16,10 @@ from sandkeeper.lifecycle.model import Observed, Unreachable
 from sandkeeper.runtimes.docker import inspection
 from sandkeeper.runtimes.docker.containers import Containers, answered
 from sandkeeper.runtimes.docker.creation import Creation
-from sandkeeper.runtimes.docker.engine import Connect, Engine, from_environment
+from sandkeeper.runtimes.docker.engine import Engine
 from sandkeeper.runtimes.docker.host import Host
 from sandkeeper.runtimes.docker.setup import SetupRun
+from sandkeeper.runtimes.docker.transport import Connect, from_environment
 from sandkeeper.runtimes.docker.watch import Watch
 from sandkeeper.runtimes.protocol import OnChange, Order
 
@@ -125,9 +126,9 @@ class DockerRuntimes:
         self._watch.await_engine(key)
         return Unreachable(
             reason=Reason.ENGINE_MISMATCH,
-            message=f"The container is recorded on the Docker engine {recorded}, and the operator is connected to {found}. "
-            "Connect it to the recorded engine again; if that one is gone for good, delete the Sandbox and make "
-            "another.",
+            message=f"The container is recorded on the Docker engine {recorded}, and the operator is connected to "
+            f"{found}. Connect it to the recorded engine again; if that one is gone for good, delete the "
+            "Sandbox and make another.",
         )
 
     # --- what is done -------------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ class Creation:
             await self._engine.call(lambda client: client.start(container_id))
         except APIError as error:
             self._watch.note(container_id, key, running=False)
-            raise failures.of_start(error) from error
+            raise failures.of_start(error, container_id) from error
 
     # --- what has to be there -----------------------------------------------------------------------------------------
 

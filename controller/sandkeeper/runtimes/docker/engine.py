@@ -23,15 +23,13 @@ from sandkeeper.api.errors import Transient
 from sandkeeper.config.operator import DockerSettings
 from sandkeeper.runtimes.docker.failures import why_unreachable
 from sandkeeper.runtimes.docker.pool import DaemonPool
+from sandkeeper.runtimes.docker.transport import Connect, from_environment
 
-__all__ = ["Backoff", "Connect", "Engine", "from_environment"]
+__all__ = ["Backoff", "Engine"]
 
 _LOG = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-Connect = Callable[[float], APIClient]
-"""Makes a client whose requests end after so many seconds. It may ask the engine for its version."""
 
 _FAILURES: Final = 3
 """In a row: the circuit opens."""
@@ -42,13 +40,6 @@ _SLACK: Final = 1.0
 
 _LOST: Final = (requests.RequestException, urllib3.exceptions.HTTPError, DockerException, OSError)
 """What docker-py raises where there was no answer, or none that makes sense."""
-
-
-def from_environment(timeout: float) -> APIClient:
-    """Connect to the engine of DOCKER_HOST and its companions, as the docker command does."""
-    from docker.utils import kwargs_from_env  # noqa: PLC0415 - as late as the rest of connecting
-
-    return APIClient(version="auto", timeout=timeout, **kwargs_from_env())  # type: ignore[arg-type]
 
 
 class Backoff:
@@ -150,7 +141,7 @@ class Engine:
         except _LOST as error:
             raise self._failed(error) from error
         finally:
-            self._waiting.discard(job)  # type: ignore[arg-type]
+            self._waiting.discard(job)
         self._failures = 0
         return result
 

@@ -73,11 +73,15 @@ def image_missing(image: str, fallback: str | None = None) -> Permanent:
     )
 
 
-def of_start(error: APIError) -> SandkeeperError:
+def of_start(error: APIError, container_id: str) -> SandkeeperError:
     """Translate the failure of a start call."""
     said = explain(error)
-    if "network" in said and "not found" in said:
-        return Permanent(Reason.NETWORK_MISSING, f"The engine has not got the network: {said}")
+    if is_gone(error) and container_id in said:
+        return Transient(Reason.START_FAILED, "The container is gone.")
+    if is_gone(error):
+        return Permanent(
+            Reason.NETWORK_MISSING, f"The engine has not got what the container is to join: {said}"
+        )
     return _by_status(error, Reason.START_FAILED, f"The container does not start: {said}")
 
 

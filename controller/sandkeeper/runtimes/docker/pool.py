@@ -37,9 +37,7 @@ class _Job(Generic[T]):
             if not self._hand_over(self._settle, result) and self._discard is not None:
                 self._discard(result)
 
-    def _hand_over(
-        self, settle: Callable[[T], None] | Callable[[BaseException], None], value: object
-    ) -> bool:
+    def _hand_over(self, settle: Callable[[V], None], value: V) -> bool:
         try:
             self._loop.call_soon_threadsafe(settle, value)
         except RuntimeError:

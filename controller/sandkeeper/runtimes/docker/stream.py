@@ -73,7 +73,7 @@ class EventStream:
 
     # --- on the loop --------------------------------------------------------------------------------------------------
 
-    def _opened(self, opened: "asyncio.Future[None]", cancel: CancellableStream[bytes]) -> None:
+    def _opened(self, opened: "asyncio.Future[None]", cancel: "CancellableStream[bytes]") -> None:
         self._cancel = cancel
         if self._closed:
             self.close()

@@ -1,0 +1,21 @@
+"""The ``sandkeeper`` command: runs the operator, and speaks to Sandboxes for people and for agent gateways.
+
+One module for each subcommand (``run``, ``get``, ``touch``, ``hold``, ``execute``), and beside them what they share:
+
+``command``        the group that finds them
+``cluster``        the Sandboxes of one namespace, through the official client
+``options``        what all that speak to a cluster have in common
+``failures``       what went wrong, in words that help
+``sandboxes``      what a Sandbox says of itself
+``waiting``        until it is ready
+``attachment``     a command in a container, its streams joined to ours
+``terminal``       our own terminal meanwhile
+``keepalive``      a long command counts as one long use
+``configuration``  the operator's configuration file
+
+What is slow to import (kopf, docker, kubernetes) is imported where it is used.
+"""
+
+from sandkeeper.cli.command import main
+
+__all__ = ["main"]

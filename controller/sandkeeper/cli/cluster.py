@@ -1,0 +1,187 @@
+"""The Sandboxes of one namespace, through the official client, for which speed does not matter here."""
+
+import os
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from math import ceil
+from pathlib import Path
+from typing import Any, Final
+
+from sandkeeper.api.crd import POLICY, SANDBOX, Resource
+from sandkeeper.api.names import GROUP, VERSION, Annotation
+from sandkeeper.cli.failures import no_cluster, no_such_sandbox, plainly
+from sandkeeper.cli.sandboxes import Object, now
+
+__all__ = ["Cluster"]
+
+_DEFAULT_KUBECONFIG: Final = "~/.kube/config"
+_SERVICE_ACCOUNT_NAMESPACE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
+_MERGE_PATCH: Final = "application/merge-patch+json"
+_CONNECT_SECONDS: Final = 10.0
+_ANSWER_SECONDS: Final = 30.0
+_NOT_FOUND: Final = 404
+
+
+class Cluster:
+    """One cluster as one user sees it. Nothing is read or connected before the first request."""
+
+    def __init__(
+        self, *, kubeconfig: str | None = None, context: str | None = None, namespace: str | None = None
+    ) -> None:
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._namespace = namespace
+
+    @cached_property
+    def namespace(self) -> str:
+        """The namespace that was asked for, or else the context's own."""
+        if self._namespace:
+            return self._namespace
+        if self._is_inside:
+            return _SERVICE_ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip()
+        from kubernetes.config import list_kube_config_contexts  # noqa: PLC0415 - slow to import
+
+        with plainly("read the kubeconfig"):
+            contexts, active = list_kube_config_contexts(self._config_file)  # type: ignore[no-untyped-call]
+        named = next((each for each in contexts if each["name"] == self._context), None)
+        return str(
+            ((named if self._context else active) or {}).get("context", {}).get("namespace") or "default"
+        )
+
+    def get(self, name: str) -> Object:
+        """Return one Sandbox."""
+        return self._one(name, "get", lambda: self._objects.get_namespaced_custom_object(**self._named(name)))
+
+    def list(self, *, all_namespaces: bool = False) -> Object:
+        """Return the Sandboxes as a list object."""
+        return self._listed(all_namespaces=all_namespaces)
+
+    def table(self, name: str | None = None, *, all_namespaces: bool = False) -> Object:
+        """Return one or all as a Table: the columns that kubectl prints, filled by the API server."""
+        if name is None:
+            return self._listed(all_namespaces=all_namespaces, _headers={"Accept": _TABLE})
+        where = self._named(name)
+        return self._one(
+            name,
+            "get",
+            lambda: self._objects.get_namespaced_custom_object(**where, _headers={"Accept": _TABLE}),
+        )
+
+    def touch(self, name: str, annotations: Mapping[str, str | None] | None = None) -> Object:
+        """Record a use, with further annotations if need be, and return the Sandbox as it was at that moment."""
+        changed = {Annotation.LAST_USED.value: now(), **(annotations or {})}
+        body = {"metadata": {"annotations": changed}}
+        return self._one(
+            name,
+            "touch",
+            lambda: self._objects.patch_namespaced_custom_object(
+                **self._named(name), body=body, field_manager="sandkeeper-cli", _content_type=_MERGE_PATCH
+            ),
+        )
+
+    def changes(self, name: str, *, since: str, seconds: float) -> Iterator[tuple[str, Object]]:
+        """Yield what happens to a Sandbox after a resourceVersion, for so many seconds: ADDED, MODIFIED, DELETED.
+
+        A version that is too old raises the client's ApiException with status 410.
+        """
+        from kubernetes.watch import Watch  # noqa: PLC0415 - slow to import
+
+        stream = Watch().stream(  # type: ignore[no-untyped-call]
+            self._objects.list_namespaced_custom_object,
+            **self._everywhere,
+            namespace=self.namespace,
+            field_selector=f"metadata.name={name}",
+            resource_version=since,
+            timeout_seconds=max(1, ceil(seconds)),
+            _request_timeout=(_CONNECT_SECONDS, seconds + _ANSWER_SECONDS),
+        )
+        for event in stream:
+            yield event["type"], event["raw_object"]
+
+    def policy(self, name: str, *, namespace: str) -> Object | None:
+        """Return a policy's spec; None: it is not there, or not ours to read."""
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - slow to import
+
+        where = {**self._everywhere, "plural": POLICY.plural}
+        try:
+            found: Object = self._objects.get_namespaced_custom_object(
+                **where, namespace=namespace, name=name
+            )
+        except ApiException:
+            return None
+        spec: Object = found["spec"]
+        return spec
+
+    def _listed(self, *, all_namespaces: bool, **options: Any) -> Object:
+        where = self._everywhere
+        with plainly(
+            "list Sandboxes" if all_namespaces else f"list Sandboxes in namespace {self.namespace!r}"
+        ):
+            if all_namespaces:
+                found: Object = self._objects.list_cluster_custom_object(**where, **options)
+            else:
+                found = self._objects.list_namespaced_custom_object(
+                    **where, namespace=self.namespace, **options
+                )
+        return found
+
+    def _one(self, name: str, verb: str, request: Any) -> Object:  # noqa: ANN401 - the client has no types
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - slow to import
+
+        with plainly(f"{verb} Sandbox {name!r} in namespace {self.namespace!r}"):
+            try:
+                found: Object = request()
+            except ApiException as error:
+                if error.status != _NOT_FOUND:
+                    raise
+            else:
+                return found
+        # Listing says whether it is the name that is wrong, the namespace, or that the CRDs are missing.
+        others = sorted(each["metadata"]["name"] for each in self.list()["items"])
+        raise no_such_sandbox(name, namespace=self.namespace, others=others)
+
+    def _named(self, name: str) -> dict[str, str]:
+        return {**self._everywhere, "namespace": self.namespace, "name": name}
+
+    @property
+    def _everywhere(self) -> dict[str, str]:
+        return _place_of(SANDBOX)
+
+    @property
+    def _config_file(self) -> str:
+        # The client reads $KUBECONFIG once, when it is imported: too early for whoever sets it later.
+        files = self._kubeconfig or os.environ.get("KUBECONFIG") or _DEFAULT_KUBECONFIG
+        if not any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file):
+            raise no_cluster(f"there is no kubeconfig {files}")
+        return files
+
+    @property
+    def _is_inside(self) -> bool:
+        """Whether we run in a Pod and nobody named another cluster."""
+        named = self._kubeconfig or self._context or os.environ.get("KUBECONFIG")
+        return (
+            not named
+            and "KUBERNETES_SERVICE_HOST" in os.environ
+            and not Path(_DEFAULT_KUBECONFIG).expanduser().exists()
+        )
+
+    @cached_property
+    def _objects(self) -> Any:  # noqa: ANN401 - the client has no types
+        from kubernetes import client, config  # noqa: PLC0415 - slow to import
+
+        with plainly("read the kubeconfig"):
+            configuration = client.Configuration()
+            # One refused connection is an answer; three, with warnings in between, are not a better one.
+            configuration.retries = False
+            if self._is_inside:
+                config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            else:
+                config.load_kube_config(  # type: ignore[no-untyped-call]
+                    config_file=self._config_file, context=self._context, client_configuration=configuration
+                )
+        return client.CustomObjectsApi(client.ApiClient(configuration))
+
+
+def _place_of(resource: Resource) -> dict[str, str]:
+    return {"group": GROUP, "version": VERSION, "plural": resource.plural}

@@ -1,0 +1,83 @@
+"""Clients of docker-py, with a transport of our own below it where the engine listens on a Unix socket.
+
+docker-py's leaves a socket open for each attempt to connect that fails, and there are many while an engine is down. And
+it keeps connections apart by URL, so that calls about different containers never share one.
+"""
+
+import socket
+from collections.abc import Callable
+from typing import Any, Final
+
+import requests
+from docker import APIClient
+from docker.transport.unixconn import UnixHTTPAdapter, UnixHTTPConnection, UnixHTTPConnectionPool
+from docker.utils import kwargs_from_env
+
+__all__ = ["Connect", "connect_to", "from_environment"]
+
+Connect = Callable[[float], APIClient]
+"""Makes a client whose requests end after so many seconds. It may ask the engine for its version."""
+
+_UNIX: Final = "unix://"
+_DEFAULT: Final = "unix:///var/run/docker.sock"
+_PREFIX: Final = "http+docker://"
+_IDLE_CONNECTIONS: Final = 64
+"""Kept open for the next call; more than there are threads, so that none is opened and closed for one call."""
+
+
+def from_environment(timeout: float) -> APIClient:
+    """Connect to the engine of DOCKER_HOST and its companions, as the docker command does."""
+    settings = kwargs_from_env()
+    return _connect(settings.pop("base_url", _DEFAULT), timeout, **settings)
+
+
+def connect_to(url: str) -> Connect:
+    """Return what connects to the engine with this URL."""
+    return lambda timeout: _connect(url, timeout)
+
+
+def _connect(url: str, timeout: float, **settings: Any) -> APIClient:
+    if not url.startswith(_UNIX):
+        return APIClient(url, version="auto", timeout=timeout, **settings)  # type: ignore[arg-type] # whole seconds
+    with requests.Session() as session:
+        session.mount(_PREFIX, _Adapter(url, timeout))
+        answer = session.get(f"{_PREFIX}localhost/version", timeout=timeout)
+        answer.raise_for_status()
+        version = answer.json()["ApiVersion"]
+    client = APIClient(url, version=version, timeout=timeout)  # type: ignore[arg-type] # as above
+    client.mount(_PREFIX, _Adapter(url, timeout))
+    return client
+
+
+class _Connection(UnixHTTPConnection):
+    def connect(self) -> None:
+        """Connect, or close what could not."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.settimeout(self.timeout)
+            connection.connect(self.unix_socket)
+        except BaseException:
+            connection.close()
+            raise
+        self.sock = connection
+
+
+class _Pool(UnixHTTPConnectionPool):
+    def _new_conn(self) -> Any:  # noqa: ANN401 - the stubs of both libraries disagree on what it is
+        return _Connection(self.base_url, self.socket_path, self.timeout)  # type: ignore[arg-type] # as above
+
+
+class _Adapter(UnixHTTPAdapter):
+    def __init__(self, url: str, timeout: float) -> None:
+        super().__init__(f"http+{url}", timeout=timeout, max_pool_size=_IDLE_CONNECTIONS)  # type: ignore[arg-type]
+
+    def get_connection(self, url: str | bytes, proxies: object = None) -> _Pool:
+        """Return the pool of connections: one for all, where docker-py has one for each URL."""
+        del url, proxies
+        with self.pools.lock:
+            pool: _Pool | None = self.pools.get(_PREFIX)
+            if pool is None:
+                pool = self.pools[_PREFIX] = _Pool(
+                    _PREFIX, self.socket_path, self.timeout, maxsize=self.max_pool_size
+                )
+        return pool

@@ -1,0 +1,39 @@
+"""The command: ``python -m demo up|down``."""
+
+import argparse
+import os
+import subprocess
+import sys
+
+from demo import scene, story
+from demo.narration import NotSoError, say
+from demo.places import Places
+
+
+def main() -> int:
+    """Do what the command line says."""
+    parser = argparse.ArgumentParser(prog="demo", description="The life of sandboxes, on a real cluster.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("up", help="set the scene, walk through the life of sandboxes, leave everything up")
+    commands.add_parser("down", help="remove all that the demo made")
+    command = parser.parse_args().command
+    places = Places.from_environment(os.environ)
+    try:
+        if command == "up":
+            story.tell(scene.set_up(places))
+        else:
+            scene.take_down(places)
+    except NotSoError as error:
+        say(f"\nNot so: {error}")
+    except subprocess.CalledProcessError as error:
+        say(f"\n{error}\n{error.stderr or ''}")
+    except (RuntimeError, OSError) as error:
+        say(f"\n{error}")
+    else:
+        return 0
+    say(f"The operator's log: {places.log}")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

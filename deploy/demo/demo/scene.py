@@ -1,0 +1,89 @@
+"""What the story needs, set up on a bare machine or where it is already; and all of it taken away."""
+
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from typing import Final
+
+from demo import household, image, narration, operator_process
+from demo.belongings import Belongings
+from demo.operator_process import SYSTEM_NAMESPACE
+from demo.places import SOURCE, Places
+from demo.stage import NAMESPACE, Stage
+from sandkeeper.api.crd import POLICY, SANDBOX
+from testbed import bed, progress
+
+_BED: Final = "test bed"
+_CRDS: Final = "CRDs"
+_DEFINITIONS: Final = tuple(f"crd/{resource.definition_name}" for resource in (SANDBOX, POLICY))
+
+
+def set_up(places: Places) -> Stage:
+    """Bring up cluster, engine, image and operator, and start with an empty household."""
+    with narration.chapter("Setting the scene"):
+        made = Belongings(places.made)
+        if bed.load(places.layout) is None:
+            made.add(_BED)
+        known = bed.up(places.layout, os.environ)
+        stage = Stage(places=places, variables=known.environment(), user=household.owner())
+        image.ensure(known.docker_host, places.layout)
+        household.ensure(places.household)
+        _install(stage, made)
+        operator_process.start(stage)
+        if _exists(stage, f"namespace/{NAMESPACE}"):
+            # What an earlier run left ends in order before the story begins again.
+            stage.kubectl("delete", "sbx,asp", "--all", aloud=False)
+    return stage
+
+
+def _install(stage: Stage, made: Belongings) -> None:
+    if not _exists(stage, *_DEFINITIONS):
+        made.add(_CRDS)
+    stage.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(SOURCE / "crds"), aloud=False)
+    stage.kubectl("wait", "--for=condition=Established", *_DEFINITIONS, "--timeout=60s", aloud=False)
+    if not _exists(stage, f"namespace/{SYSTEM_NAMESPACE}"):
+        made.add(SYSTEM_NAMESPACE)
+        stage.kubectl("create", "namespace", SYSTEM_NAMESPACE, aloud=False)
+
+
+def _exists(stage: Stage, *objects: str) -> bool:
+    try:
+        stage.kubectl("get", *objects, "-o", "name", aloud=False)
+    except subprocess.CalledProcessError as error:
+        if "NotFound" not in error.stderr:
+            raise
+        return False
+    return True
+
+
+def take_down(places: Places) -> None:
+    """Remove what the demo made. The containers go by the operator's hand, so it goes after them."""
+    made = Belongings(places.made)
+    known = bed.load(places.layout)
+    if known is not None:
+        stage = Stage(places=places, variables=known.environment(), user=household.owner())
+        with suppress(subprocess.CalledProcessError):
+            _take_household_down(stage, made)
+    operator_process.stop(places)
+    if known is not None:
+        image.remove(known.docker_host)
+        if _BED in made:
+            bed.down(places.layout)
+        else:
+            progress.say("The test bed was up before the demo, and stays")
+    household.remove(places.household)
+    shutil.rmtree(places.state, ignore_errors=True)
+
+
+def _take_household_down(stage: Stage, made: Belongings) -> None:
+    if _exists(stage, f"namespace/{NAMESPACE}"):
+        if not operator_process.runs(stage.places):
+            # A Sandbox waits for the operator to say that its container is gone.
+            operator_process.start(stage)
+        with progress.step("Deleting the household", aloud=False):
+            stage.kubectl("delete", "namespace", NAMESPACE, aloud=False)
+    if SYSTEM_NAMESPACE in made:
+        stage.kubectl("delete", "namespace", SYSTEM_NAMESPACE, "--wait=false", aloud=False)
+    if _CRDS in made:
+        stage.kubectl("delete", *_DEFINITIONS, aloud=False)

@@ -1,0 +1,211 @@
+"""The hash changes with what shapes a runtime, and with nothing else."""
+
+# ruff: noqa: S108 - the paths lie inside a sandbox
+
+import json
+import re
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from config.examples import made_from, operator, policy, resolved
+from sandkeeper.api.policy import Backend
+from sandkeeper.config.canonical import EPOCH, NOT_SHAPING, canonical_json, config_hash, parse_epoch
+from sandkeeper.config.resolution import RuntimeConfig, UlimitValue
+
+DEFAULT = made_from(resolved())
+
+FULL = replace(
+    DEFAULT,
+    backend=Backend.POD,
+    image="registry.example/team/tools:2@sha256:" + "0" * 64,
+    container_prefix="team-",
+    workdir="/work",
+    read_only_root=False,
+    tmpfs=("/tmp:size=64m",),
+    network="lan",
+    user="auto",
+    cap_drop=("NET_RAW", "MKNOD"),
+    env={"LANG": "de_DE.UTF-8", "Ä": "Zoë 😀"},
+    setup_command="apt-get update\n",
+    setup_timeout_seconds=60,
+    pids_limit=256,
+    memory=512 * 1024**2,
+    memory_swap=-1,
+    milli_cpus=1500,
+    gpus="device=0,1",
+    ulimits={"nofile": UlimitValue(1024, 4096), "core": UlimitValue(0, -1)},
+    seccomp_profile="strict",
+    apparmor_profile="ours",
+    dns=("192.0.2.53", "2001:db8::53"),
+    extra_hosts=("db:192.0.2.7",),
+    binds=("/srv/a:/a:ro", "/srv/b:/b:rw"),
+    init=False,
+    image_fallback=True,
+)
+"""No field has its default."""
+
+ANOTHER: dict[str, Any] = {
+    "backend": Backend.POD,
+    "image": "x",
+    "container_prefix": "y-",
+    "workdir": "/y",
+    "read_only_root": False,
+    "tmpfs": ("/run", "/tmp", "/var/tmp"),
+    "network": "y",
+    "user": "1000:1001",
+    "cap_drop": (),
+    "env": {},
+    "setup_command": "true",
+    "pids_limit": 1,
+    "memory": 1,
+    "memory_swap": -1,
+    "milli_cpus": 1,
+    "gpus": "1",
+    "ulimits": {"nofile": UlimitValue(1, 1)},
+    "seccomp_profile": "y",
+    "apparmor_profile": "y",
+    "dns": ("192.0.2.1",),
+    "extra_hosts": ("y:192.0.2.1",),
+    "binds": ("/y:/y:rw",),
+    "init": False,
+}
+NAMES = [field.name for field in fields(RuntimeConfig)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_field_either_shapes_the_runtime_or_is_named_as_one_that_does_not(name: str) -> None:
+    if name in NOT_SHAPING:
+        assert config_hash(replace(DEFAULT, **{name: getattr(FULL, name)})) == config_hash(DEFAULT)
+    else:
+        assert config_hash(replace(DEFAULT, **{name: ANOTHER[name]})) != config_hash(DEFAULT)
+        assert config_hash(replace(FULL, **{name: getattr(DEFAULT, name)})) != config_hash(FULL)
+
+
+def test_all_single_changes_differ_from_each_other() -> None:
+    hashes = {config_hash(replace(DEFAULT, **{name: value})) for name, value in ANOTHER.items()}
+
+    assert len(hashes) == len(ANOTHER)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        pytest.param(DEFAULT, "v1-dac6e20b733f19ba", id="built-in"),
+        pytest.param(replace(DEFAULT, backend=Backend.POD), "v1-7bd1c90d7f2d456a", id="built-in, as a Pod"),
+        pytest.param(replace(DEFAULT, memory=512 * 1024**2), "v1-db72cfe0bb71f0bf", id="one field"),
+        pytest.param(FULL, "v1-e1c969bd4dc0802a", id="every field"),
+    ],
+)
+def test_golden_hashes(config: RuntimeConfig, expected: str) -> None:
+    # These stand on labels of runtimes that exist. If one changes, every sandbox like it is replaced: either undo the
+    # change or, where it is meant, raise the epoch.
+    assert config_hash(config) == expected
+
+
+def test_the_canonical_form_leaves_out_what_is_built_in() -> None:
+    assert canonical_json(DEFAULT) == '{"backend":"docker"}'
+    assert canonical_json(replace(DEFAULT, memory=1, ulimits={"core": UlimitValue(0, -1)})) == (
+        '{"backend":"docker","memory":1,"ulimits":{"core":[0,-1]}}'
+    )
+
+
+def test_the_canonical_form_is_ascii_and_sorted() -> None:
+    text = canonical_json(FULL)
+    read = json.loads(text)
+
+    assert text.isascii()
+    assert " " not in text.replace("apt-get update", "").replace("Zo\\u00eb ", "")
+    assert list(read) == sorted(read)
+    assert set(read) == set(NAMES) - NOT_SHAPING
+
+
+@given(st.permutations(list(FULL.env.items())), st.permutations(list(FULL.ulimits.items())))
+def test_the_order_of_keys_does_not_matter(
+    env: list[tuple[str, str]], ulimits: list[tuple[str, UlimitValue]]
+) -> None:
+    assert config_hash(replace(FULL, env=dict(env), ulimits=dict(ulimits))) == config_hash(FULL)
+
+
+@pytest.mark.parametrize("name", ["tmpfs", "cap_drop", "dns", "binds"])
+def test_the_order_of_a_list_does(name: str) -> None:
+    config = replace(FULL, tmpfs=("/a", "/b"))
+    turned: dict[str, Any] = {name: tuple(reversed(getattr(config, name)))}
+
+    assert config_hash(replace(config, **turned)) != config_hash(config)
+
+
+@given(
+    st.dictionaries(st.text(max_size=5), st.text(max_size=5)),
+    st.dictionaries(st.text(max_size=5), st.text(max_size=5)),
+)
+def test_environments_hash_alike_exactly_if_they_are(one: dict[str, str], other: dict[str, str]) -> None:
+    same = config_hash(replace(DEFAULT, env=one)) == config_hash(replace(DEFAULT, env=other))
+
+    assert same == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"memory": "1g"}, {"memory": "1024Mi"}),
+        ({"cpus": 1}, {"cpus": 1.0}),
+        ({"workdir": "/a/"}, {"workdir": "/a"}),
+        ({"binds": ["/srv/a:/a"]}, {"binds": ["/srv//a/:/a:rw"]}),
+        ({"binds": ["/srv/b:/a", "/srv/a:/a"]}, {"binds": ["/srv/a:/a:rw"]}),
+        ({"capDrop": ["CAP_NET_RAW", "ALL"]}, {"capDrop": ["NET_RAW", "ALL"]}),
+        ({"setupTimeoutSeconds": 5}, {}),
+        ({"imageFallback": True}, {}),
+        ({"env": {"LANG": "C.UTF-8"}, "user": "1000:1000", "init": True}, {}),
+        ({"env": {"GH_TOKEN": "left out"}}, {}),
+        ({"allowSecretEnv": ["GH_TOKEN"]}, {}),
+    ],
+)
+def test_another_spelling_replaces_nobody(one: dict[str, Any], other: dict[str, Any]) -> None:
+    operated = operator(ceilings={"bindRoots": ["/srv"]})
+
+    hashes = {resolved(under=policy(container=said), operated=operated).config_hash for said in (one, other)}
+
+    assert len(hashes) == 1
+    assert None not in hashes
+
+
+def test_sections_that_do_not_shape_the_runtime_do_not_count() -> None:
+    under = policy(
+        prune={"idleSeconds": 1}, hotWindowSeconds=1, rollout={"paused": True}, limits={"memory": "1g"}
+    )
+
+    assert resolved(under=under).config_hash == resolved().config_hash
+
+
+def test_the_owner_of_the_workspace_is_hashed_as_written() -> None:
+    assert '"user":"auto"' in canonical_json(replace(DEFAULT, user="auto"))
+
+
+def test_a_hash_fits_into_a_label_and_tells_its_epoch() -> None:
+    assert re.fullmatch(rf"v{EPOCH}-[0-9a-f]{{16}}", config_hash(DEFAULT))
+    assert parse_epoch(config_hash(FULL)) == EPOCH
+
+
+@pytest.mark.parametrize(
+    ("text", "epoch"),
+    [
+        ("v1-0123456789abcdef", 1),
+        ("v12-0123456789abcdef", 12),
+        ("v0-0123456789abcdef", None),
+        ("v01-0123456789abcdef", None),
+        ("v-0123456789abcdef", None),
+        ("v1-0123456789abcde", None),
+        ("v1-0123456789abcdef0", None),
+        ("v1-0123456789ABCDEF", None),
+        ("v1-0123456789abcdef\n", None),
+        ("v\u0661-0123456789abcdef", None),
+        ("1-0123456789abcdef", None),
+        ("", None),
+    ],
+)
+def test_what_is_a_hash_of_ours(text: str, epoch: int | None) -> None:
+    assert parse_epoch(text) == epoch

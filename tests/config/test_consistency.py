@@ -1,0 +1,166 @@
+"""What admission cannot see: fields that do not go together."""
+
+# ruff: noqa: S108 - the paths lie inside a sandbox
+
+from typing import Any
+
+import pytest
+
+from config.examples import made_from, operator, policy, resolved, sandbox
+from sandkeeper.api.conditions import Reason
+from sandkeeper.api.container import ContainerTemplate, Ulimit
+from sandkeeper.api.policy import Limits
+from sandkeeper.config.consistency import check
+from sandkeeper.config.tmpfs import normalise_tmpfs, parse_tmpfs
+
+
+def problems(*, limits: Limits | None = None, **fields: Any) -> list[str]:
+    """Problems of a section that may have passed admission by, in the spelling of Python."""
+    found = list(check(ContainerTemplate.model_construct(**fields), limits))
+    assert {problem.reason for problem in found} <= {Reason.INVALID_CONFIG}
+    return [problem.message for problem in found]
+
+
+INVALID: list[tuple[dict[str, Any], str]] = [
+    ({"memory": "5m"}, "container.memory: 5m is below 6m"),
+    ({"memory": "6291455"}, "container.memory"),
+    ({"memory": "8388608t"}, "container.memory: '8388608t' is more than an engine can count"),
+    ({"memory": "much"}, "container.memory"),
+    ({"memory_swap": "1g"}, "container.memorySwap is memory and swap together: it needs container.memory"),
+    ({"memory": "1g", "memory_swap": "1023m"}, "container.memorySwap: 1023m"),
+    ({"memory": "1g", "memory_swap": "-2"}, "container.memorySwap"),
+    ({"workdir": "/a/../b"}, "container.workdir"),
+    ({"workdir": "workspace"}, "container.workdir"),
+    ({"workdir": "/proc/self/fd/8"}, "container.workdir"),
+    ({"workdir": "//sys"}, "container.workdir"),
+    ({"workdir": "/a\0"}, "container.workdir"),
+    ({"tmpfs": ["/"]}, "container.tmpfs"),
+    ({"tmpfs": ["/proc"]}, "container.tmpfs"),
+    ({"tmpfs": ["/x/../dev"]}, "container.tmpfs"),
+    ({"tmpfs": ["/tmp:dev"]}, "container.tmpfs: '/tmp:dev' has an option that is not allowed: dev"),
+    ({"tmpfs": ["/tmp:rw,suid"]}, "container.tmpfs"),
+    ({"tmpfs": ["/tmp:size=lots"]}, "container.tmpfs"),
+    ({"tmpfs": ["/tmp:bind"]}, "container.tmpfs"),
+    ({"tmpfs": ["tmp"]}, "container.tmpfs"),
+    (
+        {"tmpfs": ["/x/:size=1m"], "binds": ["/srv/a://x:ro"]},
+        "container.binds and container.tmpfs both have /x",
+    ),
+    ({"user": "2147483648"}, "container.user"),
+    ({"user": "1:4294967296"}, "container.user"),
+    ({"user": "root"}, "container.user"),
+    ({"user": "1:"}, "container.user"),
+    ({"user": "1:2:3"}, "container.user"),
+    ({"user": "٣"}, "container.user"),
+    ({"cap_drop": ["NETRAW"]}, "container.capDrop: 'NETRAW' is no capability"),
+    ({"cap_drop": ["CAP_ALL"]}, "container.capDrop"),
+    (
+        {"ulimits": {"nofile": Ulimit.model_construct(soft=2, hard=1)}},
+        "container.ulimits.nofile: soft is above hard",
+    ),
+    (
+        {"ulimits": {"nofile": Ulimit.model_construct(soft=-1, hard=1)}},
+        "container.ulimits.nofile: soft is above hard",
+    ),
+    ({"ulimits": {"files": Ulimit(soft=1, hard=1)}}, "container.ulimits: 'files' is none of"),
+    ({"dns": ["1.2.3"]}, "container.dns: '1.2.3' is not an IP address"),
+    ({"dns": ["256.0.0.1"]}, "container.dns"),
+    ({"dns": ["fe80::1%eth0"]}, "container.dns"),
+    ({"extra_hosts": ["a:b"]}, "container.extraHosts: 'a:b'"),
+    ({"extra_hosts": ["a:1.2.3.4.5"]}, "container.extraHosts"),
+    ({"extra_hosts": ["a"]}, "container.extraHosts"),
+    ({"env": {"A": "\0"}}, "container.env.A"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), INVALID)
+def test_what_no_engine_could_make(fields: dict[str, Any], message: str) -> None:
+    (found,) = problems(**fields)
+
+    assert found.startswith(message)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"memory": "6m"},
+        {"memory": "1g", "memory_swap": "1g"},
+        {"memory": "1g", "memory_swap": "-1"},
+        {"memory_swap": "-1"},
+        {"workdir": "/a..b/c"},
+        {"workdir": "/"},
+        {"tmpfs": ["/tmp:rw,noexec,size=64m,mode=1777,uid=1000,gid=1000", "/dev/shm:size=1g", "/x:size=50%"]},
+        {"tmpfs": ["/x"], "binds": ["/srv/a:/x/y", "/srv/a:/xy"]},
+        {"user": "auto"},
+        {"user": "2147483647:0"},
+        {"cap_drop": ["ALL"]},
+        {"cap_drop": ["CAP_NET_RAW", "SYS_ADMIN"]},
+        {"ulimits": {"nofile": Ulimit(soft=1, hard=-1), "core": Ulimit(soft=-1, hard=-1)}},
+        {"dns": ["192.0.2.53", "2001:db8::53"]},
+        {"extra_hosts": ["a:192.0.2.1", "b:2001:db8::1", "c:host-gateway"]},
+    ],
+)
+def test_what_an_engine_can_make(fields: dict[str, Any]) -> None:
+    assert problems(**fields) == []
+
+
+def test_a_limit_that_cannot_be_read() -> None:
+    (message,) = problems(limits=Limits(memory="8388608t"), memory="1g")
+
+    assert message.startswith("limits.memory: ")
+
+
+def test_a_sandbox_above_the_policys_swap() -> None:
+    # Each is right by itself, so no admission of one object could tell.
+    under = policy(container={"memory": "1g", "memorySwap": "2g"})
+    spec = sandbox(scope="session", container={"memory": "3g"})
+
+    problem = resolved(spec, under=under).problem
+
+    assert problem is not None
+    assert problem.reason is Reason.INVALID_CONFIG
+    assert "container.memorySwap: 2g" in problem.message
+
+
+def test_a_policys_bind_at_a_sandboxs_tmpfs() -> None:
+    under = policy(container={"binds": ["/srv/a:/cache"]})
+    spec = sandbox(scope="session", container={"tmpfs": ["/tmp", "/cache/"]})
+
+    problem = resolved(spec, under=under, operated=operator(ceilings={"bindRoots": ["/srv"]})).problem
+
+    assert problem is not None
+    assert problem.reason is Reason.INVALID_CONFIG
+
+
+def test_values_come_out_in_one_spelling() -> None:
+    under = policy(
+        container={
+            "workdir": "/work//x/.",
+            "tmpfs": ["/tmp/", "/run:size=1m", "/tmp:size=2m"],
+            "user": "01000:0100",
+            "capDrop": ["ALL", "CAP_NET_RAW", "NET_RAW"],
+            "seccompProfile": "Unconfined",
+            "dangerouslyAllowUnconfinedSeccomp": True,
+            "memory": "0.5g",
+            "memorySwap": "-1",
+            "cpus": 1.5,
+        }
+    )
+
+    config = made_from(
+        resolved(under=under, operated=operator(ceilings={"breakGlass": ["unconfinedSeccomp"]}))
+    )
+
+    assert config.workdir == "/work/x"
+    assert config.tmpfs == ("/run:size=1m", "/tmp:size=2m")
+    assert config.user == "1000:100"
+    assert config.cap_drop == ("ALL", "NET_RAW")
+    assert config.seccomp_profile == "unconfined"
+    assert (config.memory, config.memory_swap, config.milli_cpus) == (512 * 1024**2, -1, 1500)
+
+
+def test_temporary_file_systems_in_one_spelling() -> None:
+    assert str(parse_tmpfs("//tmp/")) == "/tmp"
+    assert str(parse_tmpfs("/tmp:ro,size=1m")) == "/tmp:ro,size=1m"
+    assert normalise_tmpfs(["/a", "/b", "/a/:ro"]) == ("/b", "/a:ro")

@@ -1,0 +1,98 @@
+"""The policy's limits hold for what is set below the policy, and for nothing else."""
+
+from typing import Any
+
+import pytest
+
+from config.examples import made_from, operator, policy, resolved, sandbox
+from sandkeeper.api.conditions import Reason
+from sandkeeper.config.limits import is_image_allowed
+
+GPUS = operator(ceilings={"gpus": True})
+
+EXCEEDED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"memory": "1g"}, {"memory": "1025m"}, "limits.memory: 1g"),
+    ({"memory": "1Gi"}, {"memory": "1073741825"}, "limits.memory: 1Gi"),
+    ({"cpus": 1}, {"cpus": 1.01}, "limits.cpus: 1.0"),
+    ({"pidsLimit": 100}, {"pidsLimit": 101}, "limits.pidsLimit: 100"),
+    ({"gpus": False}, {"gpus": "1"}, "limits.gpus: none"),
+    ({"images": ["a", "b:*"]}, {"image": "c"}, "limits.images: a, b:*"),
+    ({"images": []}, {"image": "c"}, "limits.images: none"),
+]
+WITHIN: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"memory": "1g"}, {"memory": "1024m"}),
+    ({"memory": "1g"}, {}),
+    ({"cpus": 1}, {"cpus": 1.0}),
+    ({"pidsLimit": 100}, {"pidsLimit": 100}),
+    ({"gpus": True}, {"gpus": "all"}),
+    ({}, {"gpus": "all", "memory": "64g", "image": "x"}),
+    ({"images": ["a", "b:*"]}, {"image": "b:1"}),
+    ({"images": []}, {}),
+]
+
+
+@pytest.mark.parametrize(("limits", "said", "limit"), EXCEEDED)
+def test_neither_an_agent_nor_a_sandbox_may_exceed(
+    limits: dict[str, Any], said: dict[str, Any], limit: str
+) -> None:
+    field, value = next(iter(said.items()))
+    by_agent = policy(limits=limits, agents=[{"id": "dev", "container": said}])
+    by_sandbox = sandbox(scope="session", container=said)
+
+    for owner, resolution in (
+        ("agents[dev]", resolved(under=by_agent, operated=GPUS)),
+        ("the Sandbox", resolved(by_sandbox, under=policy(limits=limits), operated=GPUS)),
+    ):
+        assert resolution.problem is not None
+        assert resolution.problem.reason is Reason.LIMIT_EXCEEDED
+        assert resolution.problem.message == (
+            f"container.{field}: {value}, set by {owner}, is not within the policy's {limit}"
+        )
+        assert resolution.key is not None, "what runs under the key is frozen, not forgotten"
+        assert resolution.config is None
+
+
+@pytest.mark.parametrize(("limits", "said", "limit"), EXCEEDED)
+def test_the_policy_itself_may(limits: dict[str, Any], said: dict[str, Any], limit: str) -> None:
+    assert resolved(under=policy(limits=limits, container=said), operated=GPUS).problem is None
+
+
+@pytest.mark.parametrize(("limits", "said"), WITHIN)
+def test_within_the_limits(limits: dict[str, Any], said: dict[str, Any]) -> None:
+    spec = sandbox(scope="session", container=said)
+
+    assert resolved(spec, under=policy(limits=limits), operated=GPUS).problem is None
+
+
+def test_what_counts_is_the_value_in_force() -> None:
+    under = policy(limits={"memory": "1g"}, agents=[{"id": "dev", "container": {"memory": "2g"}}])
+    spec = sandbox(scope="session", container={"memory": "512m"})
+
+    assert made_from(resolved(spec, under=under)).memory == 512 * 1024**2
+
+
+def test_limits_do_not_reach_an_agents_entry_that_does_not_apply() -> None:
+    under = policy(
+        scope="shared", limits={"memory": "1g"}, agents=[{"id": "dev", "container": {"memory": "2g"}}]
+    )
+
+    assert resolved(under=under).problem is None
+
+
+@pytest.mark.parametrize(
+    ("image", "pattern", "allowed"),
+    [
+        ("registry.example/team/x:1", "registry.example/team/*", True),
+        ("registry.example/team/x:1", "registry.example/team/x:1", True),
+        ("registry.example/team/x:1", "registry.example/team/x", False),
+        ("registry.example.net/x", "registry.example/*", False),
+        ("x", "*", True),
+        ("x*", "x*", True),
+        ("X", "x*", False),
+        ("abc", "*c", False),
+        ("a", "", False),
+    ],
+)
+def test_image_patterns(*, image: str, pattern: str, allowed: bool) -> None:
+    assert is_image_allowed(image, [pattern]) is allowed
+    assert not is_image_allowed(image, [])

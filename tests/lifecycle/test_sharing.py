@@ -1,0 +1,155 @@
+"""Several Sandboxes, one runtime: who rules, who counts, who hears what."""
+
+from dataclasses import replace
+
+from lifecycle.situations import (
+    DAY,
+    HOT,
+    HOUR,
+    MINUTE,
+    NOW,
+    OTHER_HASH,
+    POLICY_GONE,
+    TICK,
+    ago,
+    known,
+    moved,
+    newcomer,
+    raw,
+    recorded,
+    runtime,
+    sandbox,
+    situation,
+    wanted,
+)
+
+from sandkeeper.api.conditions import Phase, Reason
+from sandkeeper.lifecycle import Create, Hold, Stop, decide
+
+FIRST = ago(3 * DAY)
+
+
+def test_the_oldest_rules_and_the_uid_settles_a_draw() -> None:
+    older = newcomer("z", created_at=FIRST + TICK)
+    twins = [newcomer("b", created_at=FIRST), newcomer("a", created_at=FIRST)]
+    fresh = {"last_used": raw(NOW)}
+    claimants = [replace(each, **fresh) for each in (older, *twins)]
+    assert decide(situation(*claimants, observed=None)).effect == Create(ruler="a")
+
+
+def test_the_order_in_which_claimants_are_given_means_nothing() -> None:
+    claimants = [
+        sandbox("a", desire=wanted(OTHER_HASH)),
+        sandbox("b", created_at=FIRST),
+        sandbox("c", desire=moved(), last_used=raw(NOW)),
+    ]
+    assert decide(situation(*claimants)) == decide(situation(*reversed(claimants)))
+
+
+def test_a_later_one_that_wants_something_else_is_told_whose_word_counts() -> None:
+    plan = decide(situation(sandbox("a", created_at=FIRST), sandbox("b", desire=wanted(OTHER_HASH))))
+    assert plan.rule == "reuse"
+    report = plan.reports["b"]
+    assert (report.phase, report.readiness.ready) == (Phase.FAILED, False)
+    assert report.readiness.reason is Reason.CONFIG_CONFLICT
+    assert "sandbox-a" in report.readiness.message
+    assert report.record.runtime_id is None
+    assert report.next is None
+
+
+def test_another_backend_is_a_conflict_as_well() -> None:
+    plan = decide(situation(sandbox("a", created_at=FIRST), sandbox("b", desire=wanted(backend="pod"))))
+    assert plan.reports["b"].readiness.reason is Reason.CONFIG_CONFLICT
+
+
+def test_a_later_one_that_cannot_be_resolved_hears_why_and_claims_nothing() -> None:
+    plan = decide(
+        situation(
+            sandbox("a", created_at=FIRST, stopped=True),
+            sandbox("b", desire=POLICY_GONE, last_used=raw(NOW)),
+        )
+    )
+    assert plan.effect == Stop(id="r1")
+    assert plan.reports["b"].readiness.reason is Reason.POLICY_NOT_FOUND
+
+
+def test_what_one_who_does_not_count_has_recorded_of_its_use_is_kept() -> None:
+    hold = Hold(until="2030-01-01T00:00:00Z", since=ago(HOUR))
+    record = known(hold=hold, recreate="1", recoveries=2)
+    conflicting = sandbox("b", desire=wanted(OTHER_HASH), hold_until=hold.until, record=record)
+    plan = decide(situation(sandbox("a", created_at=FIRST), conflicting))
+    kept = plan.reports["b"].record
+    assert (kept.hold, kept.recreate, kept.recoveries, kept.last_used_at) == (hold, "1", 2, ago(HOUR))
+
+
+def test_when_the_oldest_is_gone_the_next_rules_and_the_runtime_differs_for_it() -> None:
+    before = situation(sandbox("a", created_at=FIRST), sandbox("b", desire=wanted(OTHER_HASH)))
+    after = recorded(before, decide(before))
+    alone = replace(after, claimants=after.claimants[1:])
+    assert decide(alone).rule == "preflight"
+
+
+def test_stopped_only_if_all_say_so() -> None:
+    plan = decide(situation(sandbox("a", stopped=True), sandbox("b")))
+    assert plan.rule == "reuse"
+    assert {report.phase for report in plan.reports.values()} == {Phase.READY}
+    assert not plan.reports["a"].record.stopped
+
+
+def test_one_that_belongs_elsewhere_rules_nobody_who_belongs_here() -> None:
+    leaver = sandbox("a", created_at=FIRST, desire=moved(), last_used=raw(NOW))
+    stayer = sandbox("b")
+    plan = decide(situation(leaver, stayer))
+    assert plan.rule == "reuse"
+    assert plan.reports["b"].drift is None
+    drift = plan.reports["a"].drift
+    assert drift is not None
+    assert drift.reason is Reason.IDENTITY_MOVED
+    assert plan.reports["a"].readiness.ready is True
+
+
+def test_the_use_of_one_that_belongs_elsewhere_keeps_what_differs() -> None:
+    leaver = sandbox("a", desire=moved(), last_used=raw(NOW))
+    plan = decide(situation(leaver, sandbox("b", desire=wanted(OTHER_HASH))))
+    assert plan.rule == "keep"
+    assert plan.reports["a"].drift is not None
+    assert plan.reports["b"].drift is not None
+    assert plan.reports["b"].drift.reason is Reason.CONFIG_CHANGED
+
+
+def test_it_is_looked_at_again_when_one_that_belongs_elsewhere_is_cold_by_itself() -> None:
+    leaver = sandbox("a", desire=moved(), last_used=raw(ago(4 * MINUTE)))
+    plan = decide(situation(leaver, sandbox("b", last_used=raw(NOW))))
+    assert plan.wake_at == ago(4 * MINUTE) + HOT
+
+
+def test_the_oldest_of_those_that_belong_elsewhere_rules_among_them() -> None:
+    desire = moved(idle=MINUTE)
+    plan = decide(situation(sandbox("a", created_at=FIRST, desire=desire), sandbox("b", desire=moved())))
+    assert plan.rule == "prune"
+
+
+def test_each_that_leaves_hears_of_its_own_way() -> None:
+    plan = decide(
+        situation(sandbox("a", desire=moved("ns/p/x")), sandbox("b", desire=moved(None)), observed=None)
+    )
+    assert plan.reports["a"].readiness.message == "It is moving to ns/p/x."
+    assert plan.reports["b"].phase is Phase.NOT_SANDBOXED
+
+
+def test_a_newcomer_is_told_that_it_runs_and_the_others_reports_stay_as_they_are() -> None:
+    before = situation(sandbox("a", created_at=FIRST))
+    settled = recorded(before, decide(before))
+    joined = replace(settled, claimants=(*settled.claimants, newcomer("b")))
+    plan = decide(joined)
+    assert plan.reports["b"].record.runtime_id == "r1"
+    assert plan.reports["a"].record == settled.claimants[0].record
+    assert plan.reports["b"].record.recoveries == 0
+
+
+def test_recreate_by_one_of_two_is_a_request_of_both() -> None:
+    plan = decide(situation(sandbox("a"), sandbox("b", recreate="1"), observed=runtime()))
+    assert plan.rule == "preflight"
+    assert {report.drift.reason for report in plan.reports.values() if report.drift} == {
+        Reason.RECREATE_REQUESTED
+    }

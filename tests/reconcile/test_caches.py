@@ -1,0 +1,98 @@
+"""Caches are exact: older never overwrites newer, and what vanished unseen is found by a list."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandkeeper.reconcile.caches import Cache
+from sandkeeper.reconcile.objects import NamespaceObject
+
+
+def raw(name: str, version: int, uid: str = "u") -> dict[str, Any]:
+    return {"metadata": {"name": name, "uid": f"{uid}{version}", "resourceVersion": str(version)}}
+
+
+class Told:
+    def __init__(self) -> None:
+        self.changes: list[tuple[str | None, str | None]] = []
+        self.cache = Cache("Namespaces", parse=NamespaceObject.parse, on_change=self)
+
+    def __call__(self, old: NamespaceObject | None, new: NamespaceObject | None) -> None:
+        self.changes.append((old.uid if old else None, new.uid if new else None))
+
+
+def test_newer_replaces_older_and_not_the_other_way_round() -> None:
+    told = Told()
+    told.cache.put(raw("a", 5))
+    told.cache.put(raw("a", 3))
+    told.cache.put(raw("a", 5))
+    told.cache.put(raw("a", 7))
+    assert told.changes == [(None, "u5"), ("u5", "u7")]
+
+
+def test_what_a_list_lacks_has_vanished_unless_it_is_newer_than_the_list() -> None:
+    told = Told()
+    told.cache.put(raw("old", 5))
+    told.cache.put(raw("new", 12))
+    told.cache.sync([], version=10)
+    assert told.changes[2:] == [("u5", None)]
+    assert told.cache.get(("", "new")) is not None
+
+
+def test_a_list_that_is_older_than_a_deletion_does_not_bring_the_object_back() -> None:
+    told = Told()
+    told.cache.put(raw("a", 5))
+    told.cache.drop(raw("a", 9))
+    told.cache.sync([raw("a", 5)], version=7)
+    assert told.cache.get(("", "a")) is None
+
+
+def test_a_late_deletion_does_not_remove_what_was_made_again() -> None:
+    told = Told()
+    told.cache.put(raw("a", 20))
+    told.cache.drop(raw("a", 9))
+    assert told.cache.get(("", "a")) is not None
+
+
+def test_what_the_api_server_does_not_know_is_gone_until_it_is_made_again() -> None:
+    told = Told()
+    told.cache.put(raw("a", 5))
+    told.cache.vanish(("", "a"))
+    told.cache.put(raw("a", 5))
+    assert told.cache.get(("", "a")) is None
+    told.cache.put(raw("a", 6))
+    assert told.cache.get(("", "a")) is not None
+
+
+def test_it_counts_as_listed_only_after_a_whole_list() -> None:
+    cache = Told().cache
+    cache.put(raw("a", 1))
+    assert not cache.listed
+    cache.sync([raw("a", 1)], version=1)
+    assert cache.listed
+
+
+HISTORY = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=30)
+
+
+@given(history=HISTORY, seen=st.lists(st.booleans(), min_size=30, max_size=30), shuffle=st.randoms())
+def test_whatever_was_lost_on_the_way_a_list_makes_it_right(history: Any, seen: Any, shuffle: Any) -> None:
+    truth: dict[str, dict[str, Any]] = {}
+    events = []
+    for version, (name, exists) in enumerate(history, start=1):
+        if exists:
+            truth[name] = raw(name, version)
+            events.append(("put", truth[name]))
+        elif name in truth:
+            del truth[name]
+            events.append(("drop", raw(name, version)))
+    arrived = [event for event, arrives in zip(events, seen, strict=False) if arrives]
+    shuffle.shuffle(arrived)
+    cache = Told().cache
+    for how, what in arrived:
+        getattr(cache, how)(what)
+    cache.sync(truth.values(), version=len(history))
+    assert {view.name: view.uid for view in cache} == {
+        name: one["metadata"]["uid"] for name, one in truth.items()
+    }

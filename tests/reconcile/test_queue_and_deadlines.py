@@ -1,0 +1,115 @@
+"""A key is looked at once for many events, never twice at a time, and when its deadline has come."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandkeeper.config.operator import RemovalRate
+from sandkeeper.reconcile.deadlines import Deadlines
+from sandkeeper.reconcile.queue import KeyedQueue
+from sandkeeper.reconcile.removals import RemovalBudget
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def test_a_key_that_waits_is_not_added_again() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    for _ in range(3):
+        queue.add("a")
+    assert len(queue) == 1
+    assert await queue.get() == "a"
+    assert len(queue) == 0
+
+
+async def test_a_key_that_is_worked_on_waits_until_it_is_given_back() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    queue.add("b")
+    assert await queue.get() == "b"
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(queue.get(), 0.05)
+    queue.done("a")
+    assert await asyncio.wait_for(queue.get(), 5) == "a"
+
+
+async def test_idle_is_when_all_keys_were_given_back() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add("a")
+    await queue.get()
+    waiting = asyncio.ensure_future(queue.idle())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    queue.done("a")
+    await asyncio.wait_for(waiting, 5)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+async def test_deadlines_come_in_order_and_the_last_one_set_counts() -> None:
+    clock, due = Clock(), []
+    deadlines: Deadlines[str] = Deadlines(now=clock, on_due=due.append)
+    deadlines.set("late", NOW + timedelta(seconds=20))
+    deadlines.set("early", NOW + timedelta(seconds=10))
+    deadlines.set("moved", NOW + timedelta(seconds=1))
+    deadlines.set("moved", NOW + timedelta(seconds=30))
+    deadlines.set("taken back", NOW + timedelta(seconds=1))
+    deadlines.set("taken back", None)
+    clock.now = NOW + timedelta(seconds=25)
+    task = asyncio.ensure_future(deadlines.run())
+    await asyncio.sleep(0.05)
+    task.cancel()
+    assert due == ["early", "late"]
+    assert len(deadlines) == 1
+
+
+async def test_a_deadline_that_has_passed_already_is_told_at_once() -> None:
+    due = asyncio.Queue[str]()
+    deadlines: Deadlines[str] = Deadlines(now=Clock(), on_due=due.put_nowait)
+    task = asyncio.ensure_future(deadlines.run())
+    await asyncio.sleep(0)
+    deadlines.set("a", NOW - timedelta(seconds=1))
+    assert await asyncio.wait_for(due.get(), 5) == "a"
+    task.cancel()
+
+
+async def test_deadlines_that_were_replaced_do_not_pile_up() -> None:
+    deadlines: Deadlines[str] = Deadlines(now=Clock(), on_due=lambda _: None)
+    for second in range(10_000):
+        deadlines.set("a", NOW + timedelta(seconds=second + 1))
+    assert len(deadlines._heap) < 200
+
+
+@given(per_minute=st.integers(1, 600), burst=st.integers(1, 50), asks=st.lists(st.floats(0, 5), max_size=200))
+def test_removals_never_exceed_the_burst_and_the_rate(per_minute: int, burst: int, asks: list[float]) -> None:
+    budget, now, taken = RemovalBudget(RemovalRate(per_minute=per_minute, burst=burst)), NOW, 0
+    for pause in asks:
+        now += timedelta(seconds=pause)
+        later = budget.take(now)
+        taken += later is None
+        assert later is None or later > now
+    assert taken <= burst + (now - NOW).total_seconds() * per_minute / 60 + 1e-6
+
+
+def test_a_removal_that_was_put_off_is_allowed_when_it_said() -> None:
+    budget = RemovalBudget(RemovalRate(per_minute=6, burst=1))
+    assert budget.take(NOW) is None
+    later = budget.take(NOW)
+    assert later == NOW + timedelta(seconds=10)
+    assert budget.take(later) is None
+
+
+def test_a_clock_that_was_set_back_earns_nothing() -> None:
+    budget = RemovalBudget(RemovalRate(per_minute=6, burst=1))
+    assert budget.take(NOW) is None
+    assert budget.take(NOW - timedelta(days=1)) is not None

@@ -1,0 +1,79 @@
+"""Threads that may hang: nobody waits for them who does not want to, the end of the process least of all."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from sandkeeper.runtimes.docker.pool import DaemonPool
+
+
+@pytest.fixture
+def pool():
+    made = DaemonPool(size=2, name="test")
+    yield made
+    made.close()
+
+
+async def test_results_and_errors_come_back(pool: DaemonPool):
+    assert await pool.submit(lambda: 1 + 1) == 2
+    with pytest.raises(ZeroDivisionError):
+        await pool.submit(lambda: 1 / 0)
+
+
+async def test_no_more_threads_than_allowed_and_none_before_they_are_needed(pool: DaemonPool):
+    def ours() -> int:
+        return sum(thread.name.startswith("test-") for thread in threading.enumerate())
+
+    assert ours() == 0
+    await pool.submit(lambda: None)
+    assert ours() == 1
+    await asyncio.gather(*(pool.submit(lambda: time.sleep(0.05)) for _ in range(6)))
+    assert ours() == 2
+
+
+async def test_what_nobody_waits_for_any_more_is_dropped_if_it_did_not_begin(pool: DaemonPool):
+    gate, begun = threading.Event(), []
+    hanging = [pool.submit(gate.wait) for _ in range(2)]
+    dropped = pool.submit(lambda: begun.append(1))
+    dropped.cancel()
+    gate.set()
+    await asyncio.gather(*hanging)
+    await pool.submit(lambda: None)
+
+    assert begun == []
+
+
+async def test_a_result_that_nobody_waits_for_is_discarded(pool: DaemonPool):
+    gate, discarded = threading.Event(), asyncio.Event()
+
+    job = pool.submit(lambda: gate.wait() and "result", discard=lambda _result: discarded.set())
+    await asyncio.sleep(0.05)
+    job.cancel()
+    gate.set()
+
+    await asyncio.wait_for(discarded.wait(), 5)
+
+
+def test_the_process_ends_although_every_thread_hangs():
+    program = """
+import asyncio, time
+from sandkeeper.runtimes.docker.pool import DaemonPool
+
+async def main():
+    pool = DaemonPool(size=4, name="hang")
+    jobs = [pool.submit(lambda: time.sleep(600)) for _ in range(20)]
+    await asyncio.wait(jobs, timeout=0.2)
+
+asyncio.run(main())
+"""
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, check=False, timeout=60
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert time.monotonic() - began < 20

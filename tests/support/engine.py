@@ -1,0 +1,216 @@
+"""A very small image for tests that make containers, and the Docker backend as those tests use it."""
+
+import asyncio
+import io
+import secrets
+import shutil
+import tarfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from sandkeeper.api.names import Label
+from sandkeeper.api.policy import Backend
+from sandkeeper.config.canonical import config_hash
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.operator import Ceilings, DockerSettings
+from sandkeeper.config.resolution import RuntimeConfig
+from sandkeeper.runtimes.docker import DockerRuntimes
+from sandkeeper.runtimes.docker.transport import connect_to
+from sandkeeper.runtimes.protocol import Order
+
+__all__ = ["Changes", "Sandboxing", "a_config", "an_order", "eventually", "import_tiny"]
+
+_PROGRAMS = (
+    "sh",
+    "sleep",
+    "cat",
+    "echo",
+    "id",
+    "ls",
+    "env",
+    "touch",
+    "head",
+    "tail",
+    "kill",
+    "dd",
+    "true",
+    "false",
+    "yes",
+    "ps",
+)
+
+
+@cache
+def _tiny_archive() -> bytes:
+    """Make a root file system of 2 MB: one static busybox under the names of a few programs."""
+    busybox = shutil.which("busybox", path="/bin:/usr/bin")
+    if busybox is None:
+        raise RuntimeError(
+            "tests that make containers need /bin/busybox, statically linked: install busybox-static"
+        )
+    sink = io.BytesIO()
+    with tarfile.open(fileobj=sink, mode="w") as archive:
+        for name in ("bin", "etc", "tmp"):
+            directory = tarfile.TarInfo(name)
+            directory.type, directory.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+            archive.addfile(directory)
+        program = archive.gettarinfo(Path(busybox).resolve(), "bin/busybox")
+        program.mode, program.uid, program.gid = 0o755, 0, 0
+        with Path(busybox).open("rb") as file:
+            archive.addfile(program, file)
+        for name in _PROGRAMS:
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            archive.addfile(link)
+    return sink.getvalue()
+
+
+def import_tiny(client: docker.DockerClient) -> str:
+    """Give an engine the small image under a name that nobody else uses, and return that name."""
+    repository = f"sandkeeper-tiny-{secrets.token_hex(4)}"
+    client.api.import_image_from_data(_tiny_archive(), repository=repository, tag="test")
+    return f"{repository}:test"
+
+
+@pytest.fixture(scope="session")
+def tiny_image(docker_client: docker.DockerClient) -> Iterator[str]:
+    """Name of a small image with sh, sleep and a few more; containers of it start and go quickly."""
+    image = import_tiny(docker_client)
+    try:
+        yield image
+    finally:
+        docker_client.images.remove(image, force=True)
+
+
+def a_config(image: str, **changes: Any) -> RuntimeConfig:
+    """Make a configuration as the built-in level has it, but for the image and the changes."""
+    config = RuntimeConfig(
+        backend=Backend.DOCKER,
+        image=image,
+        container_prefix="sk-test-",
+        workdir="/workspace",
+        read_only_root=True,
+        tmpfs=("/tmp", "/var/tmp", "/run"),
+        network="none",
+        user="1000:1000",
+        cap_drop=("ALL",),
+        env={"LANG": "C.UTF-8"},
+        setup_command=None,
+        setup_timeout_seconds=300,
+        pids_limit=None,
+        memory=None,
+        memory_swap=None,
+        milli_cpus=None,
+        gpus=None,
+        ulimits={},
+        seccomp_profile=None,
+        apparmor_profile=None,
+        dns=(),
+        extra_hosts=(),
+        binds=(),
+        init=True,
+        image_fallback=False,
+    )
+    return replace(config, **changes)
+
+
+def an_order(config: RuntimeConfig, scope: str = "agent:main") -> Order:
+    """Order a runtime of that configuration."""
+    key = RuntimeKey(namespace="team", namespace_uid="0000-1111", policy="default", scope=scope)
+    return Order(key=key, config=config, config_hash=config_hash(config))
+
+
+class Changes:
+    """Remembers which keys were told to have changed, and when."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[float, RuntimeKey]] = []
+
+    def __call__(self, key: RuntimeKey) -> None:
+        self.told.append((time.monotonic(), key))
+
+    async def of(self, key: RuntimeKey, *, since: float, timeout: float = 20) -> float:
+        """Wait until the key is told, and return how long after ``since`` that was."""
+
+        def times() -> list[float]:
+            return [at - since for at, told in self.told if told == key and at >= since]
+
+        await eventually(lambda: bool(times()), what=f"{key} is told", timeout=timeout)
+        return times()[0]
+
+
+async def eventually(
+    condition: Callable[[], bool | Awaitable[bool]], *, what: str, timeout: float = 30, pause: float = 0.02
+) -> None:
+    """Wait on the event loop until something is true."""
+    deadline = time.monotonic() + timeout
+    while True:
+        answer = condition()
+        if answer if isinstance(answer, bool) else await answer:
+            return
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout:g} s: {what}")
+        await asyncio.sleep(pause)
+
+
+class Sandboxing:
+    """Docker backends of one test, each of an installation of its own unless said otherwise."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.installation = f"test{secrets.token_hex(6)}"
+
+    def backend(
+        self, *, ceilings: Ceilings | None = None, url: str | None = None, **settings: Any
+    ) -> DockerRuntimes:
+        """Make a backend that nobody runs."""
+
+        return DockerRuntimes(
+            DockerSettings(**settings),
+            ceilings or Ceilings(),
+            self.installation,
+            connect=connect_to(url or self.url),
+        )
+
+    @asynccontextmanager
+    async def running(self, **options: Any) -> AsyncIterator[tuple[DockerRuntimes, Changes]]:
+        """Run a backend until it has listed everything, and longer."""
+        backend, changes = self.backend(**options), Changes()
+        task = asyncio.create_task(backend.run(changes))
+        try:
+            await eventually(lambda: backend.missing is None or task.done(), what="everything is listed")
+            yield backend, changes
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            backend.close()
+
+    def clean(self) -> None:
+        """Remove the containers of this test's installation."""
+        client = docker.APIClient(base_url=self.url, version="auto")
+        try:
+            filters = {"label": f"{Label.INSTALLATION}={self.installation}"}
+            for container in client.containers(all=True, filters=filters):
+                with suppress(docker.errors.NotFound):
+                    client.remove_container(container["Id"], force=True, v=True)
+        finally:
+            client.close()
+
+
+@pytest.fixture
+def sandboxing(docker_client: docker.DockerClient, cluster: Any) -> Iterator[Sandboxing]:
+    """Docker backends on the test bed's engine; what they made goes with the test."""
+    made = Sandboxing(cluster.docker_host)
+    try:
+        yield made
+    finally:
+        made.clean()
