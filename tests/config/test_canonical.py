@@ -175,7 +175,7 @@ def test_another_spelling_replaces_nobody(one: dict[str, Any], other: dict[str, 
 
 def test_sections_that_do_not_shape_the_runtime_do_not_count() -> None:
     under = policy(
-        prune={"idleSeconds": 1}, hotWindowSeconds=1, rollout={"paused": True}, limits={"memory": "1g"}
+        prune={"idleSeconds": 1}, hotWindowSeconds=1, rollout={"paused": True}, limits={"maxHoldSeconds": 1}
     )
 
     assert resolved(under=under).config_hash == resolved().config_hash

@@ -32,6 +32,7 @@ ALLOWED: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"network": "bridge"}, {"networks": ["bridge"]}),
     ({"user": "0:0"}, {"users": ["0"]}),
     ({"user": "00"}, {"users": ["0"]}),
+    ({"user": "1000:0"}, {"users": ["0"]}),
     ({"capDrop": []}, {"capabilities": ["ALL"]}),
     ({"capDrop": []}, {"capabilities": list(DEFAULT)}),
     ({"capDrop": [name for name in DEFAULT if name != "CHOWN"]}, {"capabilities": ["CHOWN"]}),
@@ -82,7 +83,6 @@ def test_what_is_allowed_elsewhere_does_not_help(said: dict[str, Any], allowed: 
         {"network": "none"},
         {"user": "auto"},
         {"user": "1"},
-        {"user": "1000:0"},
         {"capDrop": ["ALL"]},
         {"capDrop": ["ALL", "CHOWN"]},
         {"capDrop": list(DEFAULT)},
@@ -110,6 +110,11 @@ def test_the_hosts_network_is_never_given(network: str) -> None:
 )
 def test_another_spelling_is_another_network(network: str) -> None:
     assert over(unchecked(network=network), networks=["bridge"])
+
+
+@pytest.mark.parametrize("network", ["ns:/proc/1/ns/net", "slirp4netns:x"])
+def test_a_network_of_another_kind_cannot_even_be_listed(network: str) -> None:
+    assert over(unchecked(network=network), networks=[network])
 
 
 @pytest.mark.parametrize("network", ["container:x", "Container:x", "container:"])

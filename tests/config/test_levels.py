@@ -18,7 +18,10 @@ CONTAINERS = st.builds(
     image=st.none() | st.sampled_from(["x", "y"]),
     env=st.none() | st.dictionaries(NAMES, st.sampled_from(["1", "2"])),
     ulimits=st.none()
-    | st.dictionaries(st.just("nofile"), st.builds(Ulimit, soft=st.just(1), hard=st.just(2))),
+    | st.dictionaries(
+        st.sampled_from(["nofile", "core"]),
+        st.builds(Ulimit, soft=st.just(1), hard=st.sampled_from([2, 3])),
+    ),
     binds=st.none() | st.lists(st.sampled_from(["/a:/a", "/b:/b"]), max_size=2),
     tmpfs=st.none() | st.lists(st.sampled_from(["/tmp", "/run"]), max_size=2),
     init=st.none() | st.booleans(),
@@ -48,6 +51,7 @@ def test_what_the_narrower_level_says_is_what_counts(a: ContainerTemplate, b: Co
     assert merged.tmpfs == (a.tmpfs if b.tmpfs is None else b.tmpfs)
     assert merged.init == (a.init if b.init is None else b.init)
     assert (merged.env or {}) == {**(a.env or {}), **(b.env or {})}
+    assert (merged.ulimits or {}) == {**(a.ulimits or {}), **(b.ulimits or {})}
     assert (merged.binds or []) == [*(a.binds or []), *(b.binds or [])]
 
 

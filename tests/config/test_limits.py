@@ -96,3 +96,9 @@ def test_limits_do_not_reach_an_agents_entry_that_does_not_apply() -> None:
 def test_image_patterns(*, image: str, pattern: str, allowed: bool) -> None:
     assert is_image_allowed(image, [pattern]) is allowed
     assert not is_image_allowed(image, [])
+
+
+def test_what_nobody_says_is_as_much_as_the_limits_allow() -> None:
+    config = resolved(under=policy(limits={"memory": "1g", "cpus": 2, "pidsLimit": 100})).config
+    assert config is not None
+    assert (config.memory, config.milli_cpus, config.pids_limit) == (2**30, 2000, 100)

@@ -50,7 +50,9 @@ def windows(**changes: Any) -> Windows:
     return replace(WINDOWS, **changes)
 
 
-def wanted(config_hash: str = HASH, *, backend: str = "docker", setup: bool = False, **changes: Any) -> Wanted:
+def wanted(
+    config_hash: str = HASH, *, backend: str = "docker", setup: bool = False, **changes: Any
+) -> Wanted:
     return Wanted(backend=backend, config_hash=config_hash, has_setup=setup, windows=windows(**changes))
 
 
@@ -92,7 +94,9 @@ def newcomer(uid: str = "a", **changes: Any) -> Claimant:
     return sandbox(uid, **values)
 
 
-def runtime(runtime_id: str = "r1", *, state: RuntimeState = RuntimeState.RUNNING, **changes: Any) -> Observed:
+def runtime(
+    runtime_id: str = "r1", *, state: RuntimeState = RuntimeState.RUNNING, **changes: Any
+) -> Observed:
     """A runtime that was made two days ago."""
     ordinary = Observed(
         backend="docker",
@@ -117,7 +121,9 @@ def situation(*claimants: Claimant, **changes: Any) -> Situation:
 def recorded(before: Situation, plan: Plan, **changes: Any) -> Situation:
     """The situation once the plan's reports were written."""
     claimants = tuple(
-        replace(each, record=plan.reports[each.uid].record, has_status=True) if each.uid in plan.reports else each
+        replace(each, record=plan.reports[each.uid].record, has_status=True)
+        if each.uid in plan.reports
+        else each
         for each in before.claimants
     )
     return replace(before, claimants=claimants, **changes)

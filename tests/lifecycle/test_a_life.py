@@ -6,9 +6,9 @@ from datetime import timedelta
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
 from lifecycle.situations import DAY, HOT, HOUR, IDLE, MINUTE, OLD, SECOND, TICK
 from lifecycle.world import CONFIGS, MAX_HOLD, Box, World, outcome
-
 from sandkeeper.api.conditions import Phase, Reason
 from sandkeeper.lifecycle import Record, RuntimeState
 
@@ -39,7 +39,8 @@ class QuietLife(RuleBasedStateMachine):
         return boxes[pick % len(boxes)]
 
     @initialize(
-        homes=st.lists(st.sampled_from([*KEYS, "k1"]), min_size=1, max_size=3), config=st.sampled_from(CONFIGS)
+        homes=st.lists(st.sampled_from([*KEYS, "k1"]), min_size=1, max_size=3),
+        config=st.sampled_from(CONFIGS),
     )
     def it_begins_with_a_few(self, homes: list[str], config: str) -> None:
         for home in homes:
@@ -116,7 +117,8 @@ class QuietLife(RuleBasedStateMachine):
 
     @rule()
     def the_operator_works_through_its_queue(self) -> None:
-        for key in self.world.keys():
+        keys = self.world.keys()
+        for key in keys:
             for _ in self.passes.pop(key, None) or self.world.run(key):
                 pass
 

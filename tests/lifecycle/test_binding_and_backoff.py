@@ -2,10 +2,11 @@
 
 from datetime import timedelta
 from itertools import product
+from typing import Any
 
 import pytest
-from lifecycle.situations import DAY, HOUR, MINUTE, NOW, SECOND, ago, known
 
+from lifecycle.situations import DAY, HOUR, MINUTE, NOW, SECOND, ago, known
 from sandkeeper.api.conditions import Reason
 from sandkeeper.lifecycle import Failure, Hold, Pruned, Record, bound_key, next_failure, rebound
 
@@ -47,7 +48,7 @@ def test_one_that_does_not_move_is_where_it_belongs(
 
 
 def test_a_record_that_moves_leaves_the_runtime_behind() -> None:
-    kept = {
+    kept: dict[str, Any] = {
         "last_used_at": ago(HOUR),
         "pruned": Pruned(at=ago(HOUR), reason=Reason.IDLE, last_used=None),
         "hold": Hold(until="2030-01-01T00:00:00Z", since=ago(HOUR)),
@@ -55,13 +56,15 @@ def test_a_record_that_moves_leaves_the_runtime_behind() -> None:
         "recoveries": 2,
     }
     moved = rebound(known(setup_complete=True, removing="r1", stopped=True, **kept))
-    assert moved == Record(stopped=True, **kept)  # type: ignore[arg-type]
+    assert moved == Record(stopped=True, **kept)
 
 
 # --- back-off ---------------------------------------------------------------------------------------------
 
 
-def waits(reason: Reason, count: int, *, jitter: float = 1.0, ran_for: timedelta | None = None) -> list[float]:
+def waits(
+    reason: Reason, count: int, *, jitter: float = 1.0, ran_for: timedelta | None = None
+) -> list[float]:
     """Seconds to wait after each of so many failures in a row."""
     failure: Failure | None = None
     found = []

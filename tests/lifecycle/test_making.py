@@ -1,8 +1,10 @@
 """Rule 5: what is missing or dead is made anew, and what is half made is brought to an end."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+
 from lifecycle.situations import (
     HASH,
     NEWER_HASH,
@@ -22,7 +24,6 @@ from lifecycle.situations import (
     situation,
     wanted,
 )
-
 from sandkeeper.api.conditions import Phase, Reason
 from sandkeeper.lifecycle import (
     Create,
@@ -38,8 +39,8 @@ from sandkeeper.lifecycle import (
 )
 
 DEAD = Remove(id="r1", removal=Removal.DEAD)
-CREATING = {"phase": Phase.CREATING, "reason": Reason.CREATING}
-READY = {"phase": Phase.READY, "ready": True, "reason": Reason.RUNNING}
+CREATING: dict[str, Any] = {"phase": Phase.CREATING, "reason": Reason.CREATING}
+READY: dict[str, Any] = {"phase": Phase.READY, "ready": True, "reason": Reason.RUNNING}
 WITH_SETUP = runtime(has_setup=True)
 SET_UP = known(setup_complete=True)
 DIED = Failure(reason=Reason.EXITED, message="Exit code 1.", count=2, retry_at=NOW + SECOND)
@@ -161,18 +162,14 @@ CASES = [
     ),
     Case(
         sentence="what was made from something else and not started goes at once",
-        given=situation(
-            newcomer(desire=wanted(OTHER_HASH)), observed=runtime(state=RuntimeState.CREATED)
-        ),
+        given=situation(newcomer(desire=wanted(OTHER_HASH)), observed=runtime(state=RuntimeState.CREATED)),
         rule="dead",
         effect=DEAD,
         **CREATING,
     ),
     Case(
         sentence="what does not come up, for its image was misspelt, goes as soon as that is mended",
-        given=situation(
-            newcomer(desire=wanted(OTHER_HASH)), observed=runtime(state=RuntimeState.STARTING)
-        ),
+        given=situation(newcomer(desire=wanted(OTHER_HASH)), observed=runtime(state=RuntimeState.STARTING)),
         rule="dead",
         effect=DEAD,
         **CREATING,
@@ -186,9 +183,7 @@ CASES = [
     ),
     Case(
         sentence="what a newer operator is making is let come up",
-        given=situation(
-            newcomer(), observed=runtime(state=RuntimeState.STARTING, config_hash=NEWER_HASH)
-        ),
+        given=situation(newcomer(), observed=runtime(state=RuntimeState.STARTING, config_hash=NEWER_HASH)),
         rule="starting",
         **CREATING,
     ),
@@ -317,7 +312,7 @@ def test_nothing_is_recorded_of_a_runtime_that_is_not_ready() -> None:
 
 
 def test_a_recovery_is_counted_once_wherever_the_reports_are_written_in_between() -> None:
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"observed": runtime(state=RuntimeState.FAILED)},
         {"observed": None},
         {"observed": runtime("r2", state=RuntimeState.CREATED)},
@@ -328,7 +323,7 @@ def test_a_recovery_is_counted_once_wherever_the_reports_are_written_in_between(
     for written in range(2 ** len(steps)):
         now = situation(sandbox())
         for index, changes in enumerate(steps):
-            now = replace(now, **changes)  # type: ignore[arg-type]
+            now = replace(now, **changes)
             plan = decide(now)
             if written >> index & 1:
                 now = recorded(now, plan)

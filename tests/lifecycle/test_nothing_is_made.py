@@ -1,6 +1,7 @@
 """Rules 0 to 2, and what stands beside them."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -45,10 +46,10 @@ UNREACHABLE = Unreachable(reason=Reason.ENGINE_UNREACHABLE, message="No answer."
 BIND_REFUSED = Unresolved(reason=Reason.BIND_REFUSED, message="/etc is refused.")
 IDLE_FOR_AGES = known(last_used_at=ago(30 * DAY))
 
-FROZEN = {"rule": "unresolved", "phase": Phase.FAILED, "reason": Reason.POLICY_NOT_FOUND}
-PAUSED = {"rule": "paused", "phase": Phase.READY, "ready": True, "reason": Reason.RUNNING}
-STOPPED = {"rule": "stopped", "phase": Phase.STOPPED, "reason": Reason.STOPPED}
-UNKNOWN = {
+FROZEN: dict[str, Any] = {"rule": "unresolved", "phase": Phase.FAILED, "reason": Reason.POLICY_NOT_FOUND}
+PAUSED: dict[str, Any] = {"rule": "paused", "phase": Phase.READY, "ready": True, "reason": Reason.RUNNING}
+STOPPED: dict[str, Any] = {"rule": "stopped", "phase": Phase.STOPPED, "reason": Reason.STOPPED}
+UNKNOWN: dict[str, Any] = {
     "rule": "unreachable",
     "phase": Phase.UNKNOWN,
     "ready": None,
@@ -293,7 +294,9 @@ CASES = [
         sentence="what is to run again after three days is started: running it again is a use",
         given=situation(
             sandbox(
-                created_at=ago(9 * DAY), record=known(last_used_at=ago(3 * DAY), stopped=True), desire=wanted()
+                created_at=ago(9 * DAY),
+                record=known(last_used_at=ago(3 * DAY), stopped=True),
+                desire=wanted(),
             ),
             observed=runtime(state=RuntimeState.STOPPED),
         ),
@@ -311,7 +314,9 @@ def test_in_this_situation(case: Case) -> None:
 
 
 def test_a_frozen_record_is_kept_word_for_word() -> None:
-    record = known(pruned=Pruned(at=ago(DAY), reason=Reason.IDLE, last_used=None), removing="r1", recoveries=3)
+    record = known(
+        pruned=Pruned(at=ago(DAY), reason=Reason.IDLE, last_used=None), removing="r1", recoveries=3
+    )
     plan = decide(situation(sandbox(desire=POLICY_GONE, record=record, last_used="now", hold_until="2030")))
     assert plan.reports["a"].record == record
     assert plan.wake_at is None

@@ -1,8 +1,11 @@
 """Rules 3 and 4: who is pruned, when, and what brings him back."""
 
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
 import pytest
+
 from lifecycle.situations import (
     DAY,
     HOT,
@@ -27,7 +30,6 @@ from lifecycle.situations import (
     situation,
     wanted,
 )
-
 from sandkeeper.api.conditions import Phase, Reason
 from sandkeeper.lifecycle import (
     Claimant,
@@ -46,41 +48,43 @@ from sandkeeper.lifecycle import (
 )
 
 PRUNE = Remove(id="r1", removal=Removal.PRUNE, announced=True, limited=True)
-PRUNING = {"effect": PRUNE, "phase": Phase.PRUNING, "reason": Reason.PRUNING}
-PRUNED = {"phase": Phase.PRUNED, "reason": Reason.IDLE}
-REUSED = {"rule": "reuse", "phase": Phase.READY, "ready": True, "reason": Reason.RUNNING}
-CREATED = {"rule": "create", "phase": Phase.CREATING, "reason": Reason.CREATING}
+PRUNING: dict[str, Any] = {"effect": PRUNE, "phase": Phase.PRUNING, "reason": Reason.PRUNING}
+PRUNED: dict[str, Any] = {"phase": Phase.PRUNED, "reason": Reason.IDLE}
+REUSED: dict[str, Any] = {"rule": "reuse", "phase": Phase.READY, "ready": True, "reason": Reason.RUNNING}
+CREATED: dict[str, Any] = {"rule": "create", "phase": Phase.CREATING, "reason": Reason.CREATING}
 
 MARK = Pruned(at=ago(HOUR), reason=Reason.IDLE, last_used=None)
 ENOUGH = IDLE + TICK
 
 
-def idle(uid: str = "a", **changes: object) -> Claimant:
+def idle(uid: str = "a", **changes: Any) -> Claimant:
     """A Sandbox that nobody used for a little longer than idleSeconds."""
     record = known(last_used_at=ago(ENOUGH))
-    return replace(sandbox(uid, created_at=ago(9 * DAY), record=record), **changes)  # type: ignore[arg-type]
+    return replace(sandbox(uid, created_at=ago(9 * DAY), record=record), **changes)
 
 
-def pruned(uid: str = "a", mark: Pruned = MARK, **changes: object) -> Claimant:
+def pruned(uid: str = "a", mark: Pruned = MARK, **changes: Any) -> Claimant:
     """A Sandbox that was pruned an hour ago."""
     record = Record(last_used_at=ago(HOUR + ENOUGH), pruned=mark)
-    return replace(sandbox(uid, created_at=ago(9 * DAY), record=record), **changes)  # type: ignore[arg-type]
+    return replace(sandbox(uid, created_at=ago(9 * DAY), record=record), **changes)
 
 
-def announced(uid: str = "a", mark: Pruned = MARK, **changes: object) -> Claimant:
+def announced(uid: str = "a", mark: Pruned = MARK, **changes: Any) -> Claimant:
     """A Sandbox whose runtime is announced to be pruned, and still there."""
     record = known(last_used_at=ago(ENOUGH), pruned=mark, removing="r1")
-    return replace(sandbox(uid, created_at=ago(9 * DAY), record=record), **changes)  # type: ignore[arg-type]
+    return replace(sandbox(uid, created_at=ago(9 * DAY), record=record), **changes)
 
 
-def aged(age: object = OLD + TICK, **changes: object) -> Observed:
-    return replace(runtime(), created_at=NOW - age, **changes)  # type: ignore[operator,arg-type]
+def aged(age: timedelta = OLD + TICK, **changes: Any) -> Observed:
+    return replace(runtime(), created_at=NOW - age, **changes)
 
 
 CASES = [
     # --- 3: idle ------------------------------------------------------------------------------------------
     Case(
-        sentence="exactly 24 hours are not too long", given=situation(idle(record=known(last_used_at=ago(IDLE)))), **REUSED
+        sentence="exactly 24 hours are not too long",
+        given=situation(idle(record=known(last_used_at=ago(IDLE)))),
+        **REUSED,
     ),
     Case(sentence="a moment more is", given=situation(idle()), rule="prune", **PRUNING),
     Case(
@@ -90,7 +94,10 @@ CASES = [
     ),
     Case(sentence="what is held is not pruned", given=situation(idle(hold_until=raw(NOW + TICK))), **REUSED),
     Case(
-        sentence="what was held until now is", given=situation(idle(hold_until=raw(NOW))), rule="prune", **PRUNING
+        sentence="what was held until now is",
+        given=situation(idle(hold_until=raw(NOW))),
+        rule="prune",
+        **PRUNING,
     ),
     Case(
         sentence="what has a command running in it is not pruned",
@@ -165,7 +172,11 @@ CASES = [
         **REUSED,
     ),
     # --- 3: too old ---------------------------------------------------------------------------------------
-    Case(sentence="exactly seven days are not too old", given=situation(sandbox(), observed=aged(OLD)), **REUSED),
+    Case(
+        sentence="exactly seven days are not too old",
+        given=situation(sandbox(), observed=aged(OLD)),
+        **REUSED,
+    ),
     Case(
         sentence="a moment more is too old, used an hour ago or not",
         given=situation(sandbox(), observed=aged()),
@@ -184,12 +195,19 @@ CASES = [
     ),
     Case(
         sentence="age is the runtime's: an old Sandbox without one has none",
-        given=situation(sandbox(created_at=ago(90 * DAY), record=Record(last_used_at=ago(HOUR))), observed=None),
+        given=situation(
+            sandbox(created_at=ago(90 * DAY), record=Record(last_used_at=ago(HOUR))), observed=None
+        ),
         effect=Create(ruler="a"),
         **CREATED,
     ),
     # --- 4: stay so ---------------------------------------------------------------------------------------
-    Case(sentence="what is pruned stays so", given=situation(pruned(), observed=None), rule="stay-pruned", **PRUNED),
+    Case(
+        sentence="what is pruned stays so",
+        given=situation(pruned(), observed=None),
+        rule="stay-pruned",
+        **PRUNED,
+    ),
     Case(
         sentence="a hold wakes nobody",
         given=situation(pruned(hold_until=raw(NOW + HOUR)), observed=None),
@@ -341,9 +359,9 @@ def test_in_this_situation(case: Case) -> None:
     case.check()
 
 
-def step(before: Situation, **changes: object) -> tuple[Plan, Situation]:
+def step(before: Situation, **changes: Any) -> tuple[Plan, Situation]:
     plan = decide(before)
-    return plan, replace(recorded(before, plan), **changes)  # type: ignore[arg-type]
+    return plan, replace(recorded(before, plan), **changes)
 
 
 def test_the_record_of_a_prune_says_when_why_and_what_was_last_used() -> None:

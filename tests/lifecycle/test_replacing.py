@@ -1,9 +1,11 @@
 """Rules 6 to 8: what is used again, what is kept though it differs, and what is replaced."""
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
+
 from lifecycle.situations import (
     HASH,
     HOT,
@@ -28,11 +30,11 @@ from lifecycle.situations import (
     situation,
     wanted,
 )
-
 from sandkeeper.api.conditions import Phase, Reason
 from sandkeeper.lifecycle import (
     Claimant,
     Create,
+    Desire,
     Preflight,
     PreflightCheck,
     Removal,
@@ -45,10 +47,15 @@ from sandkeeper.lifecycle import (
 )
 
 REPLACE = Remove(id="r1", removal=Removal.REPLACE, announced=True, limited=True)
-READY = {"phase": Phase.READY, "ready": True, "reason": Reason.RUNNING}
-STARTING = {"phase": Phase.CREATING, "reason": Reason.CREATING}
-REPLACING = {"rule": "replace", "effect": REPLACE, "phase": Phase.REPLACING, "reason": Reason.REPLACING}
-CHANGED = {"drift": Reason.CONFIG_CHANGED, **READY}
+READY: dict[str, Any] = {"phase": Phase.READY, "ready": True, "reason": Reason.RUNNING}
+STARTING: dict[str, Any] = {"phase": Phase.CREATING, "reason": Reason.CREATING}
+REPLACING: dict[str, Any] = {
+    "rule": "replace",
+    "effect": REPLACE,
+    "phase": Phase.REPLACING,
+    "reason": Reason.REPLACING,
+}
+CHANGED: dict[str, Any] = {"drift": Reason.CONFIG_CHANGED, **READY}
 
 OTHER = wanted(OTHER_HASH)
 FINE = PreflightCheck(config_hash=OTHER_HASH)
@@ -58,9 +65,9 @@ NO_IMAGE = PreflightCheck(
 )
 
 
-def hot(desire: object = OTHER, age: object = HOT - TICK, **changes: object) -> Claimant:
-    record = known(last_used_at=NOW - age)  # type: ignore[operator]
-    return replace(sandbox(), desire=desire, record=record, **changes)  # type: ignore[arg-type]
+def hot(desire: Desire = OTHER, age: timedelta = HOT - TICK, **changes: Any) -> Claimant:
+    record = known(last_used_at=NOW - age)
+    return replace(sandbox(), desire=desire, record=record, **changes)
 
 
 CASES = [
@@ -102,9 +109,7 @@ CASES = [
     ),
     Case(
         sentence="what a newer operator made is pruned as usual",
-        given=situation(
-            sandbox(desire=wanted(idle=MINUTE)), observed=runtime(config_hash=NEWER_HASH)
-        ),
+        given=situation(sandbox(desire=wanted(idle=MINUTE)), observed=runtime(config_hash=NEWER_HASH)),
         rule="prune",
         effect=replace(REPLACE, removal=Removal.PRUNE),
         phase=Phase.PRUNING,
@@ -232,7 +237,9 @@ CASES = [
     Case(
         sentence="what was announced to one of two only is announced again",
         given=situation(
-            sandbox("a", desire=OTHER, record=known(removing="r1")), sandbox("b", desire=OTHER), preflight=FINE
+            sandbox("a", desire=OTHER, record=known(removing="r1")),
+            sandbox("b", desire=OTHER),
+            preflight=FINE,
         ),
         **REPLACING,
     ),

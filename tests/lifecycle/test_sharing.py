@@ -22,7 +22,6 @@ from lifecycle.situations import (
     situation,
     wanted,
 )
-
 from sandkeeper.api.conditions import Phase, Reason
 from sandkeeper.lifecycle import Create, Hold, Stop, decide
 
@@ -32,8 +31,7 @@ FIRST = ago(3 * DAY)
 def test_the_oldest_rules_and_the_uid_settles_a_draw() -> None:
     older = newcomer("z", created_at=FIRST + TICK)
     twins = [newcomer("b", created_at=FIRST), newcomer("a", created_at=FIRST)]
-    fresh = {"last_used": raw(NOW)}
-    claimants = [replace(each, **fresh) for each in (older, *twins)]
+    claimants = [replace(each, last_used=raw(NOW)) for each in (older, *twins)]
     assert decide(situation(*claimants, observed=None)).effect == Create(ruler="a")
 
 

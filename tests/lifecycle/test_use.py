@@ -295,9 +295,7 @@ def test_a_use_is_recorded_with_whatever_else_is_written() -> None:
 def test_without_a_hot_window_a_use_is_recorded_once_per_minute() -> None:
     off = wanted(hot=ZERO)
     for age, recorded_at in ((59 * SECOND, ago(59 * SECOND)), (MINUTE, NOW)):
-        plan = decide(
-            situation(sandbox(desire=off, record=known(last_used_at=ago(age)), last_used=raw(NOW)))
-        )
+        plan = decide(situation(sandbox(desire=off, record=known(last_used_at=ago(age)), last_used=raw(NOW))))
         assert plan.reports["a"].record.last_used_at == recorded_at
 
 
@@ -313,6 +311,8 @@ def test_the_reported_transition_stands_still_between_refreshes_but_the_alarm_do
 
 
 def test_windows_as_long_as_a_number_can_be_do_no_harm() -> None:
-    forever = windows(hot=timedelta.max, idle=timedelta.max, max_age=timedelta.max, delete_after=timedelta.max)
+    forever = windows(
+        hot=timedelta.max, idle=timedelta.max, max_age=timedelta.max, delete_after=timedelta.max
+    )
     desire = replace(wanted(), windows=replace(forever, max_hold=timedelta.max))
     assert decide(situation(sandbox(desire=desire, hold_until=raw(NOW + HOUR)))).rule == "reuse"

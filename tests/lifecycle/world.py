@@ -1,8 +1,8 @@
 """A very small world for :func:`decide` to live in: Sandboxes, runtimes, a clock, and a process that may die.
 
 The world enforces nothing. A pass is a generator that stops between any two steps (observe, decide, announce, act,
-report), so that a test can let anything happen there: a touch, a crash, a passing week. Whatever a step must never do is
-asserted where it is done.
+report), so that a test can let anything happen there: a touch, a crash, a passing week. Whatever a step must never do
+is asserted where it is done.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from lifecycle.situations import DAY, HOT, HOUR, IDLE, MINUTE, NOW, OLD, POLICY_GONE, SECOND
-
 from sandkeeper.api.conditions import Reason
 from sandkeeper.config.windows import Windows
 from sandkeeper.lifecycle import (
@@ -34,13 +33,13 @@ from sandkeeper.lifecycle import (
     Start,
     Stop,
     Unreachable,
-    Unresolved,
     Wanted,
     bound_key,
     decide,
     is_busy,
     next_failure,
     rebound,
+    relies,
 )
 
 MAX_HOLD = 6 * HOUR
@@ -65,7 +64,7 @@ class Box:
     last_used: str | None = None
     hold_until: str | None = None
     recreate: str | None = None
-    record: Record = Record()
+    record: Record = field(default_factory=Record)
     recorded_key: str | None = None
     report: Report | None = None
     version: int = 0
@@ -183,7 +182,9 @@ class World:
             now=self.now,
             clock_trusted=abs(self.error) <= 30 * SECOND,
             setup_done=self.memory.setup_done,
-            fresh=observed.id if isinstance(observed, Observed) and observed.id in self.memory.fresh else None,
+            fresh=observed.id
+            if isinstance(observed, Observed) and observed.id in self.memory.fresh
+            else None,
             failure=self.memory.failures.get(key),
             preflight=self.memory.preflights.get(key),
         )
@@ -192,25 +193,25 @@ class World:
     def look(self, key: str) -> Observed | Unreachable | None:
         if self.engine_down:
             return Unreachable(reason=Reason.ENGINE_UNREACHABLE, message="No answer.")
-        there = self.runtimes.get(key, [])
-        return there[0] if there else None
+        return self.runtime_at(key)
+
+    def runtime_at(self, key: str | None) -> Observed | None:
+        return next(iter(self.runtimes.get(key or "", [])), None)
 
     def bound(self, box: Box) -> str:
         recorded = box.recorded_key
         if not box.resolvable:
             return recorded or box.resolved
-        there = self.runtimes.get(recorded, []) if recorded is not None else []
-        observed = there[0] if there else None
+        observed = self.runtime_at(recorded)
         others_stay = any(
-            other.resolved == recorded
-            and (other.recorded_key in {None, recorded} or not self.runtimes.get(other.recorded_key or ""))
+            other.resolved == recorded and other.recorded_key in {None, recorded}
             for other in self.boxes.values()
             if other is not box and other.resolvable
         )
         return bound_key(
             resolved=box.resolved,
             recorded=recorded,
-            runtime_known=observed is not None,
+            runtime_known=relies(box.record) and observed is not None,
             busy=is_busy(
                 self.claimant(box, recorded or ""),
                 observed=observed,
@@ -317,9 +318,7 @@ class World:
         self.memory.fresh.add(made.id)
         self.memory.failures.pop(key, None)
         yield "made"
-        self.change(
-            key, made.id, state=RuntimeState.STARTING if self.slow else RuntimeState.RUNNING
-        )
+        self.change(key, made.id, state=RuntimeState.STARTING if self.slow else RuntimeState.RUNNING)
 
     def set_it_up(self, runtime_id: str) -> Iterator[str]:
         self.setups[runtime_id] = self.setups.get(runtime_id, 0) + 1
@@ -371,7 +370,7 @@ class World:
         if isinstance(plan.effect, Remove) and plan.effect.announced:
             assert observed is not None
             assert not observed.in_use, "a command of a user was running"
-            assert set(plan.reports) == {each.uid for each in situation.claimants}
+            assert set(plan.reports) == {each.uid for each in situation.claimants if not each.paused}
         if isinstance(plan.effect, DeleteClaimants):
             assert observed is None
 
@@ -419,17 +418,20 @@ class World:
             self.runtimes[key] = after
         return changed
 
-    def settle(self) -> None:
-        """Run passes until a whole round changes nothing."""
+    def journey(self) -> Iterator[str]:
+        """Make passes until a whole round changes nothing, stopping between any two steps."""
         for _ in range(20):
             before = (self.writes, self.effects)
             for key in self.keys():
-                for _ in self.run(key):
-                    pass
+                yield from self.run(key)
             if not self.nature() and (self.writes, self.effects) == before:
                 return
         message = "it does not come to rest"
         raise AssertionError(message)
+
+    def settle(self) -> None:
+        for _ in self.journey():
+            pass
 
     def mend(self) -> None:
         """Take away whatever hinders."""
@@ -455,6 +457,3 @@ def outcome(world: World) -> dict[str, tuple[object, ...]]:
                 replace(box.record, runtime_id=box.record.runtime_id is not None),  # type: ignore[arg-type]
             )
     return found
-
-
-__all__ = ["CONFIGS", "MAX_HOLD", "SECOND", "WINDOWS", "Box", "Unresolved", "World", "outcome"]

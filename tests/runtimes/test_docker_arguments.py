@@ -1,5 +1,7 @@
 """Every property becomes an argument of the create call, and nothing else does."""
 
+# ruff: noqa: S108 - paths inside containers
+
 from typing import Any
 
 import pytest
@@ -41,7 +43,7 @@ def body(facts: HostFacts | None = None, **changes: Any) -> dict[str, Any]:
     return create_body(config, facts or HostFacts(user=config.user), labels=LABELS, image=config.image)
 
 
-def test_the_built_in_level():
+def test_the_built_in_level() -> None:
     assert body() == BODY
 
 
@@ -56,7 +58,7 @@ def test_the_built_in_level():
         ({"setup_command": "make", "setup_timeout_seconds": 5, "image_fallback": True}, {}),
     ],
 )
-def test_a_property_of_the_container(changes: dict[str, Any], expected: dict[str, Any]):
+def test_a_property_of_the_container(changes: dict[str, Any], expected: dict[str, Any]) -> None:
     assert body(**changes) == BODY | expected
 
 
@@ -109,11 +111,11 @@ def test_a_property_of_the_container(changes: dict[str, Any], expected: dict[str
         ({"init": False}, {"Init": False}),
     ],
 )
-def test_a_property_of_its_surroundings(changes: dict[str, Any], expected: dict[str, Any]):
+def test_a_property_of_its_surroundings(changes: dict[str, Any], expected: dict[str, Any]) -> None:
     assert body(**changes) == BODY | {"HostConfig": HOST | expected}
 
 
-def test_what_was_looked_up_on_the_host_counts_and_not_what_was_asked_for():
+def test_what_was_looked_up_on_the_host_counts_and_not_what_was_asked_for() -> None:
     facts = HostFacts(
         user="2000:3000",
         mounts=(Mount("/real/a", "/workspace", "rw"), Mount("/real/b", "/b", "ro")),
@@ -147,7 +149,7 @@ def test_what_was_looked_up_on_the_host_counts_and_not_what_was_asked_for():
     }
 
 
-def test_every_property_is_accounted_for():
+def test_every_property_is_accounted_for() -> None:
     """A new property has to become an argument, or be named here as one that shapes no container."""
     elsewhere = {
         "backend",

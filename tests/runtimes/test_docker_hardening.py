@@ -1,9 +1,11 @@
 """What is asked for is in force: looked at from inside real containers."""
 
+# ruff: noqa: S108 - paths inside containers
+
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import docker
 import pytest
@@ -23,7 +25,7 @@ Run = Callable[..., tuple[int, str]]
 def inside(docker_client: docker.DockerClient) -> Run:
     def run(container_id: str, command: str) -> tuple[int, str]:
         found = docker_client.containers.get(container_id).exec_run(["/bin/sh", "-c", command])
-        return found.exit_code, found.output.decode()
+        return found.exit_code or 0, cast("bytes", found.output).decode()
 
     return run
 
@@ -34,7 +36,7 @@ async def made(backend: DockerRuntimes, image: str, **changes: Any) -> str:
     return seen.id
 
 
-async def test_the_built_in_level_is_in_force(sandboxing: Sandboxing, tiny_image: str, inside: Run):
+async def test_the_built_in_level_is_in_force(sandboxing: Sandboxing, tiny_image: str, inside: Run) -> None:
     async with sandboxing.running() as (backend, _):
         container = await made(backend, tiny_image)
         status = dict(
@@ -63,7 +65,7 @@ async def test_the_built_in_level_is_in_force(sandboxing: Sandboxing, tiny_image
 
 async def test_limits_are_in_force(
     sandboxing: Sandboxing, tiny_image: str, docker_client: docker.DockerClient, inside: Run
-):
+) -> None:
     async with sandboxing.running() as (backend, _):
         container = await made(
             backend,
@@ -95,9 +97,10 @@ async def test_limits_are_in_force(
 
 async def test_a_seccomp_profile_is_in_force(
     sandboxing: Sandboxing, tiny_image: str, inside: Run, tmp_path: Path
-):
+) -> None:
     (tmp_path / "no-links.json").write_text(
-        '{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["symlink", "symlinkat"], "action": "SCMP_ACT_ERRNO"}]}'
+        '{"defaultAction": "SCMP_ACT_ALLOW",'
+        ' "syscalls": [{"names": ["symlink", "symlinkat"], "action": "SCMP_ACT_ERRNO"}]}'
     )
     async with sandboxing.running(seccomp_profiles=str(tmp_path)) as (backend, _):
         container = await made(backend, tiny_image, seccomp_profile="no-links")
@@ -108,11 +111,10 @@ async def test_a_seccomp_profile_is_in_force(
 
 async def test_binds_are_mounted_as_they_say(
     sandboxing: Sandboxing, tiny_image: str, inside: Run, tmp_path: Path
-):
+) -> None:
     for name in ("work", "lore"):
         (tmp_path / name).mkdir()
         os.chown(tmp_path / name, 4321, 4321)
-    tmp_path.chmod(0o755)
     async with sandboxing.running(ceilings=Ceilings(bind_roots=[str(tmp_path)])) as (backend, _):
         container = await made(
             backend,
@@ -128,7 +130,7 @@ async def test_binds_are_mounted_as_they_say(
 
 async def test_what_the_image_says_does_not_count(
     sandboxing: Sandboxing, tiny_image: str, docker_client: docker.DockerClient, inside: Run
-):
+) -> None:
     built = docker_client.containers.create(tiny_image, command="true", labels={"sandkeeper-test": "1"})
     image = built.commit(
         repository=tiny_image.partition(":")[0],

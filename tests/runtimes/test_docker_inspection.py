@@ -60,22 +60,22 @@ def container(**changes: Any) -> dict[str, Any]:
         (state("hibernating"), (RuntimeState.FAILED, Reason.EXITED)),
     ],
 )
-def test_states(given: dict[str, Any], expected: tuple[RuntimeState, Reason | None]):
+def test_states(given: dict[str, Any], expected: tuple[RuntimeState, Reason | None]) -> None:
     assert state_of(given)[:2] == expected
 
 
-def test_a_kill_at_the_end_of_our_own_grace_is_no_failure():
+def test_a_kill_at_the_end_of_our_own_grace_is_no_failure() -> None:
     assert state_of(state("exited", code=137), stopped_by_us=True)[0] is RuntimeState.STOPPED
     assert state_of(state("exited", code=137, oom=True), stopped_by_us=True)[1] is Reason.OOM_KILLED
 
 
-def test_the_message_says_how_it_ended():
+def test_the_message_says_how_it_ended() -> None:
     assert "exit code 137" in state_of(state("exited", code=137))[2]
     assert "out of memory" in state_of(state("exited", code=137, oom=True))[2]
     assert "docker unpause" in state_of(state("paused"))[2]
 
 
-def test_all_that_is_seen():
+def test_all_that_is_seen() -> None:
     assert observed(container(), node="ENGINE", in_use=True) == Observed(
         backend="docker",
         id="abc",
@@ -93,7 +93,7 @@ def test_all_that_is_seen():
 @pytest.mark.parametrize(
     "text", ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.1Z", "2026-01-02T03:04:05.100000000Z"]
 )
-def test_times_with_any_number_of_digits(text: str):
+def test_times_with_any_number_of_digits(text: str) -> None:
     seen = observed(container(Created=text), node="E", in_use=False)
 
     assert seen.created_at.replace(microsecond=0) == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -103,7 +103,7 @@ def test_times_with_any_number_of_digits(text: str):
 @pytest.mark.parametrize(
     "name", sorted(LABELS.keys() - {"sandkeeper.dev/config-hash", "sandkeeper.dev/setup"})
 )
-def test_what_lacks_a_label_or_has_another_is_not_ours(name: str):
+def test_what_lacks_a_label_or_has_another_is_not_ours(name: str) -> None:
     without = {label: value for label, value in LABELS.items() if label != name}
 
     assert is_ours(container(), ORDER.key, "here")
@@ -114,7 +114,7 @@ def test_what_lacks_a_label_or_has_another_is_not_ours(name: str):
     assert not is_ours(container(Config={"Labels": None}), ORDER.key, "here")
 
 
-def test_what_runs_goes_before_what_is_newer_and_what_ever_ran_before_what_did_not():
+def test_what_runs_goes_before_what_is_newer_and_what_ever_ran_before_what_did_not() -> None:
     runs = container(Id="runs")
     stopped = container(Id="stopped", Created="2026-02-01T00:00:00Z", State=state("exited", code=143))
     never = container(Id="never", Created="2026-03-01T00:00:00Z", State=state("created", started=False))

@@ -14,23 +14,23 @@ def shown(*pieces: bytes, env: dict[str, str] | None = None) -> str:
     return tail.text()
 
 
-def test_short_output_is_shown_as_it_is():
+def test_short_output_is_shown_as_it_is() -> None:
     assert shown(b"one\n", b"two\n") == "one\ntwo"
 
 
-def test_of_long_output_the_end_is_shown():
+def test_of_long_output_the_end_is_shown() -> None:
     text = shown(b"x" * 5000, b"the end")
 
     assert text.endswith("the end")
     assert len(text.encode()) == LONGEST
 
 
-def test_characters_are_not_cut_in_two_and_stay_within_the_limit():
+def test_characters_are_not_cut_in_two_and_stay_within_the_limit() -> None:
     assert len(shown("ü€😀".encode() * 1000).encode()) <= LONGEST
     assert len(shown(b"\xff" * 5000).encode()) <= LONGEST
 
 
-def test_control_characters_do_not_reach_a_terminal():
+def test_control_characters_do_not_reach_a_terminal() -> None:
     assert shown(b"a\x1b[31mred\x07\x00\r\n\tb") == "a[31mred\n\tb"
 
 
@@ -44,22 +44,22 @@ def test_control_characters_do_not_reach_a_terminal():
         ("äöüß", "x äöüß".encode()),
     ],
 )
-def test_values_of_the_environment_are_masked(value: str, output: bytes):
+def test_values_of_the_environment_are_masked(value: str, output: bytes) -> None:
     text = shown(output, env={"SECRET": value})
 
     assert "***" in text
     assert all(line.strip() not in text for line in value.splitlines())
 
 
-def test_a_value_that_arrives_in_pieces_is_masked():
+def test_a_value_that_arrives_in_pieces_is_masked() -> None:
     assert shown(b"is hun", b"ter2", env={"S": "hunter2"}) == "is ***"
 
 
-def test_of_two_values_the_longer_is_masked_first():
+def test_of_two_values_the_longer_is_masked_first() -> None:
     assert shown(b"hunter2hunter", env={"A": "hunter", "B": "hunter2"}) == "******"
 
 
-def test_values_too_short_to_be_secrets_are_left():
+def test_values_too_short_to_be_secrets_are_left() -> None:
     assert shown(b"exit code 1", env={"COUNT": "1", "EMPTY": ""}) == "exit code 1"
 
 
@@ -68,7 +68,7 @@ def test_values_too_short_to_be_secrets_are_left():
     after=st.integers(0, 2 * LONGEST),
     secret=st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=12, max_size=400),
 )
-def test_no_cut_lets_a_part_of_a_value_through(before: bytes, after: int, secret: str):
+def test_no_cut_lets_a_part_of_a_value_through(before: bytes, after: int, secret: str) -> None:
     text = shown(before + secret.encode() + b"." * after, env={"S": secret})
 
     assert secret not in text

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,19 +13,19 @@ from sandkeeper.runtimes.docker.pool import DaemonPool
 
 
 @pytest.fixture
-def pool():
+def pool() -> Iterator[DaemonPool]:
     made = DaemonPool(size=2, name="test")
     yield made
     made.close()
 
 
-async def test_results_and_errors_come_back(pool: DaemonPool):
+async def test_results_and_errors_come_back(pool: DaemonPool) -> None:
     assert await pool.submit(lambda: 1 + 1) == 2
     with pytest.raises(ZeroDivisionError):
         await pool.submit(lambda: 1 / 0)
 
 
-async def test_no_more_threads_than_allowed_and_none_before_they_are_needed(pool: DaemonPool):
+async def test_no_more_threads_than_allowed_and_none_before_they_are_needed(pool: DaemonPool) -> None:
     def ours() -> int:
         return sum(thread.name.startswith("test-") for thread in threading.enumerate())
 
@@ -35,7 +36,7 @@ async def test_no_more_threads_than_allowed_and_none_before_they_are_needed(pool
     assert ours() == 2
 
 
-async def test_what_nobody_waits_for_any_more_is_dropped_if_it_did_not_begin(pool: DaemonPool):
+async def test_what_nobody_waits_for_any_more_is_dropped_if_it_did_not_begin(pool: DaemonPool) -> None:
     gate, begun = threading.Event(), []
     hanging = [pool.submit(gate.wait) for _ in range(2)]
     dropped = pool.submit(lambda: begun.append(1))
@@ -47,7 +48,18 @@ async def test_what_nobody_waits_for_any_more_is_dropped_if_it_did_not_begin(poo
     assert begun == []
 
 
-async def test_a_result_that_nobody_waits_for_is_discarded(pool: DaemonPool):
+async def test_a_closed_pool_can_be_used_again_while_old_calls_hang(pool: DaemonPool) -> None:
+    gate = threading.Event()
+    hanging = [pool.submit(gate.wait) for _ in range(2)]
+    pool.close()
+
+    assert await asyncio.wait_for(pool.submit(lambda: 1), 5) == 1
+
+    gate.set()
+    await asyncio.gather(*hanging)
+
+
+async def test_a_result_that_nobody_waits_for_is_discarded(pool: DaemonPool) -> None:
     gate, discarded = threading.Event(), asyncio.Event()
 
     job = pool.submit(lambda: gate.wait() and "result", discard=lambda _result: discarded.set())
@@ -58,7 +70,7 @@ async def test_a_result_that_nobody_waits_for_is_discarded(pool: DaemonPool):
     await asyncio.wait_for(discarded.wait(), 5)
 
 
-def test_the_process_ends_although_every_thread_hangs():
+def test_the_process_ends_although_every_thread_hangs() -> None:
     program = """
 import asyncio, time
 from sandkeeper.runtimes.docker.pool import DaemonPool

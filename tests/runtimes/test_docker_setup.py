@@ -1,5 +1,7 @@
 """The setupCommand in real containers."""
 
+# ruff: noqa: S108 - paths inside containers
+
 import asyncio
 import time
 from dataclasses import replace
@@ -32,7 +34,7 @@ async def failure(sandboxing: Sandboxing, order: Order) -> str:
 
 async def test_it_runs_as_the_user_in_the_workdir_with_the_environment(
     sandboxing: Sandboxing, tiny_image: str, docker_client: docker.DockerClient
-):
+) -> None:
     order = order_of(
         tiny_image, 'echo "$(id -u) $PWD $GREETING" > /tmp/proof', env={"GREETING": "hello there"}
     )
@@ -45,7 +47,7 @@ async def test_it_runs_as_the_user_in_the_workdir_with_the_environment(
         assert proof == b"1000 /workspace hello there\n"
 
 
-async def test_a_failure_tells_code_and_output(sandboxing: Sandboxing, tiny_image: str):
+async def test_a_failure_tells_code_and_output(sandboxing: Sandboxing, tiny_image: str) -> None:
     message = await failure(sandboxing, order_of(tiny_image, "echo to stdout; echo to stderr >&2; exit 7"))
 
     assert "exit code 7" in message
@@ -53,11 +55,11 @@ async def test_a_failure_tells_code_and_output(sandboxing: Sandboxing, tiny_imag
     assert "to stderr" in message
 
 
-async def test_a_failure_without_output(sandboxing: Sandboxing, tiny_image: str):
+async def test_a_failure_without_output(sandboxing: Sandboxing, tiny_image: str) -> None:
     assert "printed nothing" in await failure(sandboxing, order_of(tiny_image, "exit 1"))
 
 
-async def test_much_output_is_cut_to_its_end(sandboxing: Sandboxing, tiny_image: str):
+async def test_much_output_is_cut_to_its_end(sandboxing: Sandboxing, tiny_image: str) -> None:
     message = await failure(
         sandboxing, order_of(tiny_image, "yes padding | head -c 3000000; echo the end; exit 1")
     )
@@ -66,7 +68,7 @@ async def test_much_output_is_cut_to_its_end(sandboxing: Sandboxing, tiny_image:
     assert len(message.partition("ends:\n")[2].encode()) <= 1024
 
 
-async def test_values_of_the_environment_are_not_shown(sandboxing: Sandboxing, tiny_image: str):
+async def test_values_of_the_environment_are_not_shown(sandboxing: Sandboxing, tiny_image: str) -> None:
     env = {"DATABASE": "postgres://u:hunter2@db", "MODE": "on"}
 
     message = await failure(
@@ -78,7 +80,7 @@ async def test_values_of_the_environment_are_not_shown(sandboxing: Sandboxing, t
     assert "MODE=on" in message
 
 
-async def test_one_that_takes_too_long_fails_in_time(sandboxing: Sandboxing, tiny_image: str):
+async def test_one_that_takes_too_long_fails_in_time(sandboxing: Sandboxing, tiny_image: str) -> None:
     began = time.monotonic()
 
     message = await failure(sandboxing, order_of(tiny_image, "echo begun; sleep 60", setup_timeout_seconds=1))
@@ -88,7 +90,7 @@ async def test_one_that_takes_too_long_fails_in_time(sandboxing: Sandboxing, tin
     assert "begun" in message
 
 
-async def test_one_that_never_stops_printing_fails_in_time(sandboxing: Sandboxing, tiny_image: str):
+async def test_one_that_never_stops_printing_fails_in_time(sandboxing: Sandboxing, tiny_image: str) -> None:
     assert "longer than 1 seconds" in await failure(
         sandboxing, order_of(tiny_image, "yes", setup_timeout_seconds=1)
     )
@@ -96,7 +98,7 @@ async def test_one_that_never_stops_printing_fails_in_time(sandboxing: Sandboxin
 
 async def test_one_whose_container_dies(
     sandboxing: Sandboxing, tiny_image: str, docker_client: docker.DockerClient
-):
+) -> None:
     order = order_of(tiny_image, "sleep 60")
     async with sandboxing.running() as (backend, _):
         made = await backend.create(order)
@@ -112,7 +114,7 @@ async def test_one_whose_container_dies(
             await backend.setup(made.id, order)
 
 
-async def test_it_is_no_use_of_the_sandbox(sandboxing: Sandboxing, tiny_image: str):
+async def test_it_is_no_use_of_the_sandbox(sandboxing: Sandboxing, tiny_image: str) -> None:
     order = order_of(tiny_image, "sleep 60")
     async with sandboxing.running() as (backend, _):
         made = await backend.create(order)
@@ -130,7 +132,7 @@ async def test_it_is_no_use_of_the_sandbox(sandboxing: Sandboxing, tiny_image: s
         assert not backend._setups
 
 
-async def test_long_ones_do_not_hold_up_other_calls(sandboxing: Sandboxing, tiny_image: str):
+async def test_long_ones_do_not_hold_up_other_calls(sandboxing: Sandboxing, tiny_image: str) -> None:
     order = order_of(tiny_image, "sleep 3")
     async with sandboxing.running(workers=1, setup_workers=2) as (backend, _):
         made = await backend.create(order)
@@ -139,13 +141,13 @@ async def test_long_ones_do_not_hold_up_other_calls(sandboxing: Sandboxing, tiny
         await eventually(lambda: len(backend._setups) == 2, what="as many as allowed run")
 
         assert await backend.observe(order.key, node=made.node) is not None
-        assert time.monotonic() - began < 2.5
+        assert not any(job.done() for job in jobs)
         await asyncio.gather(*jobs)
         # Two at a time, and the others wait without running out of time for it.
         assert time.monotonic() - began >= 6
 
 
-async def test_its_output_is_not_needed_for_success(sandboxing: Sandboxing, tiny_image: str):
+async def test_its_output_is_not_needed_for_success(sandboxing: Sandboxing, tiny_image: str) -> None:
     order = order_of(tiny_image, "exec >/dev/null 2>&1; true")
     async with sandboxing.running() as (backend, _):
         made = await backend.create(order)

@@ -1,4 +1,4 @@
-"""An engine that is down, hangs, comes back, or is another one than yesterday. Each test breaks an engine of its own."""
+"""An engine that is down, hangs, comes back, or is another one than yesterday. Each test breaks one of its own."""
 
 import asyncio
 import subprocess
@@ -7,15 +7,16 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import docker
 import pytest
 
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Transient
+from sandkeeper.config.operator import Ceilings, DockerSettings
 from sandkeeper.lifecycle.model import Observed, RuntimeState, Unreachable
 from sandkeeper.runtimes.docker import DockerRuntimes
+from sandkeeper.runtimes.protocol import Order
 from support.engine import Changes, Sandboxing, a_config, an_order, eventually, import_tiny
 from testbed.engine import Engine
 
@@ -47,6 +48,11 @@ def image_on(engine: Engine) -> str:
         client.close()
 
 
+def start(engine: Engine) -> None:
+    engine.start()
+    engine.wait_ready()
+
+
 def count(engine: Engine) -> int:
     client = engine.client()
     try:
@@ -58,18 +64,18 @@ def count(engine: Engine) -> int:
 @asynccontextmanager
 async def one_container(
     sandboxing: Sandboxing, image: str
-) -> AsyncIterator[tuple[DockerRuntimes, Changes, Any, Observed]]:
+) -> AsyncIterator[tuple[DockerRuntimes, Changes, Order, Observed]]:
     order = an_order(a_config(image))
     async with sandboxing.running(timeout_seconds=TIMEOUT) as (backend, changes):
         yield backend, changes, order, await backend.create(order)
 
 
-async def is_unreachable(backend: DockerRuntimes, order: Any, node: str) -> bool:
+async def is_unreachable(backend: DockerRuntimes, order: Order, node: str) -> bool:
     seen = await backend.observe(order.key, node=node)
     return isinstance(seen, Unreachable) and seen.reason is Reason.ENGINE_UNREACHABLE
 
 
-async def test_an_engine_that_dies_and_comes_back(engine: Engine, sandboxing: Sandboxing, image: str):
+async def test_an_engine_that_dies_and_comes_back(engine: Engine, sandboxing: Sandboxing, image: str) -> None:
     async with one_container(sandboxing, image) as (backend, changes, order, made):
         since = time.monotonic()
         engine.kill()
@@ -94,7 +100,7 @@ async def test_an_engine_that_dies_and_comes_back(engine: Engine, sandboxing: Sa
             assert caught.value.reason is Reason.ENGINE_UNREACHABLE
 
         since = time.monotonic()
-        await asyncio.to_thread(lambda: (engine.start(), engine.wait_ready()))
+        await asyncio.to_thread(start, engine)
 
         await changes.of(order.key, since=since)
         await eventually(lambda: backend._watch.is_live, what="the watch is live again")
@@ -107,7 +113,9 @@ async def test_an_engine_that_dies_and_comes_back(engine: Engine, sandboxing: Sa
         assert count(engine) == 1
 
 
-async def test_an_engine_that_hangs_holds_up_nobody(engine: Engine, sandboxing: Sandboxing, image: str):
+async def test_an_engine_that_hangs_holds_up_nobody(
+    engine: Engine, sandboxing: Sandboxing, image: str
+) -> None:
     async with one_container(sandboxing, image) as (backend, changes, order, made):
         others = [an_order(a_config(image), f"agent:{number}") for number in range(40)]
         worst = 0.0
@@ -157,7 +165,7 @@ async def test_an_engine_that_hangs_holds_up_nobody(engine: Engine, sandboxing: 
 
 async def test_a_creation_that_was_given_up_and_takes_effect_later_is_not_done_twice(
     engine: Engine, sandboxing: Sandboxing, image: str
-):
+) -> None:
     order = an_order(a_config(image))
     async with sandboxing.running(timeout_seconds=TIMEOUT) as (backend, _):
         engine.pause()
@@ -181,7 +189,7 @@ async def test_a_creation_that_was_given_up_and_takes_effect_later_is_not_done_t
 @pytest.mark.parametrize("trouble", [Engine.pause, Engine.kill], ids=["hangs", "dies"])
 async def test_a_setup_in_which_the_engine_is_lost(
     engine: Engine, sandboxing: Sandboxing, image: str, trouble: Callable[[Engine], None]
-):
+) -> None:
     order = an_order(a_config(image, setup_command="sleep 100"))
     async with sandboxing.running(timeout_seconds=TIMEOUT) as (backend, _):
         made = await backend.create(order)
@@ -200,7 +208,7 @@ async def test_a_setup_in_which_the_engine_is_lost(
 
 async def test_an_engine_that_is_not_there_at_the_beginning(
     engine: Engine, sandboxing: Sandboxing, image: str
-):
+) -> None:
     engine.kill()
     order = an_order(a_config(image))
     async with sandboxing.running(timeout_seconds=TIMEOUT) as (backend, changes):
@@ -209,7 +217,7 @@ async def test_an_engine_that_is_not_there_at_the_beginning(
         assert backend.knows(order.key)
         since = time.monotonic()
 
-        await asyncio.to_thread(lambda: (engine.start(), engine.wait_ready()))
+        await asyncio.to_thread(start, engine)
 
         assert await changes.of(order.key, since=since) < 30
         assert (await backend.create(order)).state is RuntimeState.RUNNING
@@ -222,7 +230,7 @@ def other_engine(new_engine: Callable[..., Engine]) -> Engine:
 
 async def test_another_engine_is_never_an_empty_one(
     engine: Engine, other_engine: Engine, sandboxing: Sandboxing, image: str, tmp_path: Path
-):
+) -> None:
     link = tmp_path / "engine.sock"
     link.symlink_to(engine.url.removeprefix("unix://"))
     image_on(other_engine)
@@ -252,7 +260,7 @@ async def test_another_engine_is_never_an_empty_one(
         link.unlink()
         link.symlink_to(engine.url.removeprefix("unix://"))
         other_engine.kill()
-        await asyncio.to_thread(lambda: (engine.start(), engine.wait_ready()))
+        await asyncio.to_thread(start, engine)
 
         await changes.of(order.key, since=since)
         await eventually(lambda: backend._watch.is_live, what="the first one is listed again")
@@ -266,6 +274,7 @@ import asyncio, sys
 import docker
 from sandkeeper.config.operator import Ceilings, DockerSettings
 from sandkeeper.runtimes.docker import DockerRuntimes
+from sandkeeper.runtimes.protocol import Order
 from support.engine import a_config, an_order
 
 def connect(timeout):
@@ -296,7 +305,7 @@ def hanging(engine: Engine) -> Iterator[Engine]:
         engine.resume()
 
 
-def test_the_process_ends_in_the_middle_of_hanging_calls(hanging: Engine):
+def test_the_process_ends_in_the_middle_of_hanging_calls(hanging: Engine) -> None:
     began = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, hanging.url],
@@ -311,11 +320,9 @@ def test_the_process_ends_in_the_middle_of_hanging_calls(hanging: Engine):
     assert time.monotonic() - began < 20
 
 
-def test_nothing_is_asked_before_it_is_needed():
+def test_nothing_is_asked_before_it_is_needed() -> None:
     def connect(_timeout: float) -> docker.APIClient:
         raise AssertionError("connected")
-
-    from sandkeeper.config.operator import Ceilings, DockerSettings
 
     backend = DockerRuntimes(DockerSettings(), Ceilings(), "x", connect=connect)
     assert backend.missing is not None

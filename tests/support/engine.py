@@ -1,5 +1,7 @@
 """A very small image for tests that make containers, and the Docker backend as those tests use it."""
 
+# ruff: noqa: S108 - paths inside containers
+
 import asyncio
 import io
 import secrets
@@ -25,6 +27,7 @@ from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.runtimes.docker import DockerRuntimes
 from sandkeeper.runtimes.docker.transport import connect_to
 from sandkeeper.runtimes.protocol import Order
+from support.cluster import Cluster
 
 __all__ = ["Changes", "Sandboxing", "a_config", "an_order", "eventually", "import_tiny"]
 
@@ -137,27 +140,27 @@ class Changes:
     def __call__(self, key: RuntimeKey) -> None:
         self.told.append((time.monotonic(), key))
 
-    async def of(self, key: RuntimeKey, *, since: float, timeout: float = 20) -> float:
+    async def of(self, key: RuntimeKey, *, since: float, within: float = 20) -> float:
         """Wait until the key is told, and return how long after ``since`` that was."""
 
         def times() -> list[float]:
             return [at - since for at, told in self.told if told == key and at >= since]
 
-        await eventually(lambda: bool(times()), what=f"{key} is told", timeout=timeout)
+        await eventually(lambda: bool(times()), what=f"{key} is told", within=within)
         return times()[0]
 
 
 async def eventually(
-    condition: Callable[[], bool | Awaitable[bool]], *, what: str, timeout: float = 30, pause: float = 0.02
+    condition: Callable[[], bool | Awaitable[bool]], *, what: str, within: float = 30, pause: float = 0.02
 ) -> None:
     """Wait on the event loop until something is true."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + within
     while True:
         answer = condition()
         if answer if isinstance(answer, bool) else await answer:
             return
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout:g} s: {what}")
+            raise AssertionError(f"not within {within:g} s: {what}")
         await asyncio.sleep(pause)
 
 
@@ -207,7 +210,7 @@ class Sandboxing:
 
 
 @pytest.fixture
-def sandboxing(docker_client: docker.DockerClient, cluster: Any) -> Iterator[Sandboxing]:
+def sandboxing(docker_client: docker.DockerClient, cluster: Cluster) -> Iterator[Sandboxing]:
     """Docker backends on the test bed's engine; what they made goes with the test."""
     made = Sandboxing(cluster.docker_host)
     try:

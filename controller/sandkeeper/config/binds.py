@@ -4,7 +4,7 @@ A bind is the shortest way out of a sandbox, so this fails closed: a source has 
 the operator's ceilings, and even there nothing passes that is, is under, or contains a path that runs the
 host.
 
-What is mounted is the normalised path, the same text that was checked. Where links lead only the host knows:
+A configuration holds the normalised path, the same text that was checked. Where links lead only the host knows:
 :func:`check_resolved` does everything again with a resolver that a backend supplies.
 """
 

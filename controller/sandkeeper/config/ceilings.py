@@ -64,16 +64,19 @@ def _check_user(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Pr
     # What `auto` comes to is the owner of a directory: the backend looks, and applies the same rule.
     if user != "auto" and not is_user_allowed(user, ceilings):
         yield _exceeded(
-            "user", user, 'name another user id, or ask the installer to add "0" to ceilings.users'
+            "user", user, 'name another user and group id, or ask the installer to add "0" to ceilings.users'
         )
 
 
 def is_user_allowed(user: str, ceilings: Ceilings) -> bool:
-    """Say whether ``uid[:gid]`` may run: root only where the ceilings list it, what is not a number never."""
-    uid = user.partition(":")[0]
-    if not (uid.isascii() and uid.isdecimal()):
+    """Say whether ``uid[:gid]`` may run: root, and root's group, only where the ceilings list it.
+
+    What is not a number never may.
+    """
+    ids = user.split(":")
+    if not all(number.isascii() and number.isdecimal() for number in ids):
         return False
-    return int(uid) > 0 or "0" in ceilings.users
+    return all(int(number) > 0 for number in ids) or "0" in ceilings.users
 
 
 def _check_capabilities(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:

@@ -10,7 +10,15 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from sandkeeper.api.container import ContainerTemplate, SandboxContainer
-from sandkeeper.api.policy import AgentEntry, AgentSandboxPolicySpec, Backend, PolicyLevel, Prune, Rollout
+from sandkeeper.api.policy import (
+    AgentEntry,
+    AgentSandboxPolicySpec,
+    Backend,
+    Limits,
+    PolicyLevel,
+    Prune,
+    Rollout,
+)
 from sandkeeper.api.sandbox import SandboxSpec
 from sandkeeper.config.builtin import BUILT_IN, MAX_HOLD_SECONDS
 from sandkeeper.config.windows import Windows
@@ -20,6 +28,7 @@ __all__ = [
     "agent_level",
     "built_in_level",
     "latest",
+    "limits_level",
     "merge_backend",
     "merge_containers",
     "merge_windows",
@@ -53,6 +62,17 @@ class Level:
 def built_in_level(default_backend: Backend) -> Level:
     """Return the level below all others. The operator says which backend is the default."""
     return _from_sections(BUILT_IN, owner="built-in", limited=False, backend=default_backend)
+
+
+def limits_level(limits: Limits | None) -> Level:
+    """Return the limits as a level of its own: a runtime of which nobody says how much has as much as is allowed.
+
+    Otherwise saying nothing would be the way around a limit.
+    """
+    container = None
+    if limits is not None:
+        container = ContainerTemplate(memory=limits.memory, cpus=limits.cpus, pids_limit=limits.pids_limit)
+    return Level(owner="the policy's limits", limited=False, container=container)
 
 
 def policy_level(policy: AgentSandboxPolicySpec) -> Level:

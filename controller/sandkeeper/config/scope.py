@@ -15,6 +15,7 @@ from sandkeeper.config.levels import (
     agent_level,
     built_in_level,
     latest,
+    limits_level,
     policy_level,
     present,
     sandbox_level,
@@ -58,7 +59,7 @@ def applicable_levels(
     default_backend: Backend,
 ) -> tuple[Level, ...]:
     """Return the levels that apply under the scope, the most general first."""
-    levels = [built_in_level(default_backend), policy_level(policy)]
+    levels = [built_in_level(default_backend), limits_level(policy.limits), policy_level(policy)]
     if scope is Scope.SHARED:
         return tuple(levels)
     if (entry := entry_of(policy, spec.agent_id)) is not None:

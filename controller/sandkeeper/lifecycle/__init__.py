@@ -9,7 +9,7 @@
 """
 
 from sandkeeper.lifecycle.backoff import next_failure
-from sandkeeper.lifecycle.binding import bound_key, rebound
+from sandkeeper.lifecycle.binding import bound_key, rebound, relies
 from sandkeeper.lifecycle.decide import decide
 from sandkeeper.lifecycle.model import (
     Claimant,
@@ -77,4 +77,5 @@ __all__ = [
     "is_busy",
     "next_failure",
     "rebound",
+    "relies",
 ]

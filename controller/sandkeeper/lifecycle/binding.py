@@ -5,7 +5,7 @@ from typing import TypeVar
 from sandkeeper.lifecycle.model import Record
 from sandkeeper.lifecycle.reports import forgotten
 
-__all__ = ["bound_key", "rebound"]
+__all__ = ["bound_key", "rebound", "relies"]
 
 Key = TypeVar("Key")
 
@@ -15,18 +15,28 @@ def bound_key(
 ) -> Key:
     """Tell the key to which a Sandbox is bound, where its identity may have moved by policy.
 
-    It keeps its old runtime until that is cold; and where nobody else keeps that one, until it is gone, so that the
-    removal is announced to somebody. ``resolved`` is where it belongs by now, ``recorded`` what its status says.
+    It keeps its old runtime until that is cold; and where nobody else keeps that one, until its removal was announced.
+    ``resolved`` is where it belongs by now, ``recorded`` what its status says.
 
-    - ``runtime_known``: a runtime is there at the recorded key, or cannot be excluded.
+    - ``runtime_known``: it :func:`relies` on the runtime at the recorded key, and one is there or cannot be excluded.
     - ``busy``: this Sandbox by itself makes it hot or holds it (:func:`sandkeeper.lifecycle.use.is_busy`).
     - ``in_use``: a command of a user runs in it. Whose, nobody can tell.
-    - ``others_stay``: another live Sandbox resolves to the recorded key and is not itself kept elsewhere by its record.
-      (If it counted in spite of that, two Sandboxes that change places would leave both runtimes to nobody.)
+    - ``others_stay``: another live Sandbox resolves to the recorded key, and its status records this key or none. (One
+      that comes from elsewhere may be kept there still: two that change places would leave both runtimes to nobody.)
     """
     if recorded is None or recorded == resolved or not runtime_known:
         return resolved
     return recorded if busy or in_use or not others_stay else resolved
+
+
+def relies(record: Record) -> bool:
+    """Whether a Sandbox may rely on the runtime that its record names.
+
+    Not if it never had one that was Ready; nor once the removal was announced: it has been told, and is free to go.
+    Otherwise it would take whatever comes to the old key next for its own, and two Sandboxes that change places would
+    never come to rest.
+    """
+    return record.runtime_id is not None and record.removing is None
 
 
 def rebound(record: Record) -> Record:

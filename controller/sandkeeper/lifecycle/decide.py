@@ -1,8 +1,8 @@
 """The rules of life: one runtime key, one moment, one step.
 
-:func:`decide` is a function of what is wanted, recorded and seen. It has no clock, does no I/O and remembers nothing, so
-that it may be asked as often as one likes, by whichever process leads at the moment, and a crash between any two steps
-changes nothing but the time it takes. docs/explanation/rules-of-life.md tells the same to users.
+:func:`decide` is a function of what is wanted, recorded and seen. It has no clock, does no I/O and remembers nothing,
+so that it may be asked as often as one likes, by whichever process leads at the moment, and a crash between any two
+steps changes nothing but the time it takes. docs/explanation/rules-of-life.md tells the same to users.
 """
 
 from collections.abc import Callable

@@ -34,7 +34,7 @@ def wait_until_gone(view: View) -> Plan | None:
 
 
 def bury(view: View) -> Plan | None:
-    """A runtime that serves nobody goes at once: it died, or cannot be proven set up, or is not wanted half made.
+    """Remove what serves nobody, at once: it died, or cannot be proven set up, or is not wanted half made.
 
     That the setupCommand completed has to be proven by the record or by this process. Where neither knows, it may
     have run half, and is never run twice; so the runtime goes even where the status was lost and somebody might use it:
@@ -92,7 +92,7 @@ def finish(view: View) -> Plan | None:
 
 
 def _is_half_made(view: View) -> bool:
-    """A runtime that was never ready: not started, not up for the first time, or not set up."""
+    """Whether a runtime was never ready: not started, not up for the first time, or not set up."""
     if view.is_in(RuntimeState.STARTING):
         return not view.is_recorded
     return view.is_in(RuntimeState.CREATED) or (view.is_in(*_RAN) and not view.is_set_up)

@@ -102,7 +102,7 @@ def is_busy(
 
 
 def is_hot(observed: Observed | None, *, last_use: datetime, now: datetime, hot: timedelta) -> bool:
-    """Running, and used less than the hot window ago: at exactly five minutes it is cold.
+    """Whether it runs, and was used less than the hot window ago: at exactly five minutes it is cold.
 
     A last use in the future (the clock was put back) is hot: better a runtime too long than one too short.
     """
@@ -140,8 +140,8 @@ def _read_hold(
 ) -> tuple[Hold | None, datetime | None, str | None]:
     """Read hold-until: what to record, when the hold ends (None: not held), and a complaint.
 
-    A hold lasts until its value says, but at most ``max_hold`` from when that value was first seen; so a value has to be
-    recorded only where the cap can matter. One that is renewed every minute then costs no write.
+    A hold lasts until its value says, but at most ``max_hold`` from when that value was first seen; so a value has to
+    be recorded only where the cap can matter. One that is renewed every minute then costs no write.
     """
     raw = claimant.hold_until
     if raw is None:

@@ -5,9 +5,9 @@ from demo.stage import Stage
 
 
 def idle_is_pruned(stage: Stage) -> None:
-    """Leave everything alone for fifteen seconds."""
+    """Leave everything alone until the policy's idleSeconds have passed."""
     before = stage.containers()
-    check(before, f"{len(before)} containers run")
+    check(before, f"containers that run now: {len(before)}")
     stage.wait("rain", "rain-evening", "tio-claude", until="jsonpath={.status.phase}=Pruned")
     stage.show()
     ready = stage.condition("rain", "Ready")

@@ -28,6 +28,8 @@ def tell(stage: Stage) -> None:
             chapter(stage)
     with narration.chapter("The household stays"):
         stage.apply("policy.yaml", "sandboxes.yaml")
+        # Nobody has used Tio's for a while: it was pruned, and applying what is there already is no use.
+        stage.sandkeeper("touch", "tio-claude", "--wait", "60")
         stage.wait("--all", until="condition=Ready")
         stage.show()
     say(_farewell(stage))
@@ -46,7 +48,7 @@ def _farewell(stage: Stage) -> str:
             f"  kubectl -n {NAMESPACE} get sbx -w",
             f"  kubectl -n {NAMESPACE} describe sbx rain",
             f"  kubectl -n {NAMESPACE} edit asp default",
-            f"  sandkeeper touch -n {NAMESPACE} rain --wait 30   # after 15 s without use it is pruned",
+            f"  sandkeeper touch -n {NAMESPACE} rain --wait 30   # it is pruned after 20 s without use",
             f"  sandkeeper exec -n {NAMESPACE} -it rain -- bash",
             f"  tail -f {stage.places.log}",
             f"Everybody's directories: {stage.places.household}",

@@ -190,6 +190,5 @@ class DockerRuntimes:
         """
         await self._containers.remove(runtime_id, key)
         self._stopped.discard(runtime_id)
-        for left in self._watch.ids(key):
-            if not self._watch.containers[left].running:
-                await self._containers.remove(left, key)
+        for left in [one for one in self._watch.ids(key) if not self._watch.containers[one].running]:
+            await self._containers.remove(left, key)

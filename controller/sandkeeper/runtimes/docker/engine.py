@@ -76,12 +76,14 @@ class Engine:
         self._waiting: set[asyncio.Future[object]] = set()
         self._failures = 0
         self._problem: str | None = None
+        self._doubted = False
+        """A call failed since the engine was last seen to be there."""
         self._suspect = asyncio.Event()
         self._identity: str | None = None
         self.reachable = asyncio.Event()
         """Set while the circuit is closed and it is known which engine this is."""
         self.on_change: Callable[[], None] = lambda: None
-        """Called when the engine comes, goes, or turns out to be another one."""
+        """Called when the engine comes, goes, turns out to be another one, or is there after all."""
 
     @property
     def identity(self) -> str | None:
@@ -122,6 +124,8 @@ class Engine:
         """Ask which engine answers at this moment, whatever the last connection said."""
         found = str((await self.call(lambda client: client.info()))["ID"])
         if found != self._identity:
+            # Connections that are still open may be the former engine's.
+            self.drop_client()
             self._identify_as(found)
         return found
 
@@ -154,6 +158,9 @@ class Engine:
             if await self._beat():
                 backoff.reset()
                 pause = _BEAT
+                if self._doubted:
+                    self._doubted = False
+                    self.on_change()
             else:
                 pause = backoff.next()
                 # What failed just now says nothing new, and must not make us ask without a pause.
@@ -223,6 +230,7 @@ class Engine:
             return error
         why = why_unreachable(error)
         self._failures += 1
+        self._doubted = True
         self._suspect.set()
         if self._failures >= _FAILURES and self._problem is None:
             self._open_circuit(why)

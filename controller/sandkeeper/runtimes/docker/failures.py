@@ -1,6 +1,6 @@
 """What an engine's error means to the person who reads the condition."""
 
-from docker.errors import APIError, NotFound
+from docker.errors import APIError, DockerException, NotFound
 
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Permanent, SandkeeperError, Transient
@@ -41,7 +41,7 @@ def why_unreachable(error: BaseException) -> str:
         if isinstance(found, OSError) and found.strerror:
             said = found.strerror.lower()
         found = found.__cause__ or found.__context__ or _wrapped(found)
-    return said or type(error).__name__
+    return said or (str(error) if isinstance(error, DockerException) else "") or type(error).__name__
 
 
 def _wrapped(error: BaseException) -> BaseException | None:
@@ -82,12 +82,15 @@ def of_start(error: APIError, container_id: str) -> SandkeeperError:
         return Permanent(
             Reason.NETWORK_MISSING, f"The engine has not got what the container is to join: {said}"
         )
+    if "executable file not found" in said:
+        message = f"The container does not start: the image has to have `sleep`. {said}"
+        return Permanent(Reason.START_FAILED, message)
     return _by_status(error, Reason.START_FAILED, f"The container does not start: {said}")
 
 
 def _by_status(error: APIError, reason: Reason, message: str) -> SandkeeperError:
     if error.status_code == _SHUTTING_DOWN:
         return Transient(Reason.ENGINE_UNREACHABLE, message)
-    if error.status_code == _BAD_REQUEST or "executable file not found" in message:
+    if error.status_code == _BAD_REQUEST:
         return Permanent(reason, message)
     return Transient(reason, message)

@@ -20,6 +20,8 @@ Inspection = Mapping[str, Any]
 
 STOPPED_BY_SIGTERM: Final = 143
 """The exit code of a process that SIGTERM ended: 128 + 15."""
+_NOT_RUN: Final = frozenset({1, 126, 127})
+"""Exit codes of a command that is not there, cannot be run, or is a sleep that knows no infinity."""
 _NEVER: Final = "0001-01-01"
 """How the engine writes the time of what did not happen."""
 
@@ -79,7 +81,8 @@ def _of_exited(state: Inspection, *, stopped_by_us: bool) -> tuple[RuntimeState,
     if stopped_by_us:
         return RuntimeState.STOPPED, None, ""
     said = f": {state['Error']}" if state.get("Error") else ""
-    return RuntimeState.FAILED, Reason.EXITED, f"It ended with exit code {code}{said}."
+    hint = " The image has to have `sleep`, with `infinity`." if code in _NOT_RUN else ""
+    return RuntimeState.FAILED, Reason.EXITED, f"It ended with exit code {code}{said}.{hint}"
 
 
 def preference(container: Inspection) -> tuple[bool, bool, str]:

@@ -76,22 +76,24 @@ class DaemonPool:
         job = _Job(call, discard)
         with self._lock:
             self._outstanding += 1
+            self._jobs.put(job)  # type: ignore[arg-type] # a job of any result
             if self._threads < min(self._size, self._outstanding):
                 self._threads += 1
                 name = f"{self._name}-{self._threads}"
-                threading.Thread(target=self._work, name=name, daemon=True).start()
-        self._jobs.put(job)  # type: ignore[arg-type] # a job of any result
+                threading.Thread(target=self._work, args=(self._jobs,), name=name, daemon=True).start()
         return job.future
 
     def close(self) -> None:
         """Let the threads end once they are done; the pool can be used again all the same."""
         with self._lock:
-            threads, self._threads = self._threads, 0
+            jobs, threads = self._jobs, self._threads
+            # Others that come later have a queue of their own, or they would take the word that is meant for these.
+            self._jobs, self._threads = SimpleQueue(), 0
         for _ in range(threads):
-            self._jobs.put(None)
+            jobs.put(None)
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+    def _work(self, jobs: "SimpleQueue[_Job[object] | None]") -> None:
+        while (job := jobs.get()) is not None:
             try:
                 job.run()
             finally:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Final, cast
 
 import requests
+import urllib3
 from docker import APIClient
 from docker.errors import APIError
 from docker.types import CancellableStream
@@ -94,9 +95,14 @@ class SetupRun:
 
     def _read(self, response: requests.Response, tail: Tail) -> None:
         demultiplex = _Demultiplexer()
-        while chunk := response.raw.read1(_CHUNK):
-            for output in demultiplex(chunk):
-                tail.add(output)
+        try:
+            while chunk := response.raw.read1(_CHUNK):
+                for output in demultiplex(chunk):
+                    tail.add(output)
+        except (OSError, ValueError, urllib3.exceptions.HTTPError):
+            # Whoever says that it is over takes the connection away, in the middle of whatever happens here.
+            if not self._over:
+                raise
 
 
 class _Demultiplexer:

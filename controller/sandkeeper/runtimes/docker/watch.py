@@ -147,7 +147,7 @@ class Watch:
                 try:
                     await self._follow(backoff)
                 except (Transient, APIError) as error:
-                    _LOG.debug("The engine's events end: %s", error)
+                    _LOG.warning("The events of the Docker engine cannot be followed: %s", error)
                 self._engine.suspect()
                 await asyncio.sleep(backoff.next())
         finally:
@@ -221,9 +221,9 @@ class Watch:
     # --- the engine ---------------------------------------------------------------------------------------------------
 
     def _engine_changed(self) -> None:
-        """Take in that the engine went, came back, or is another one.
+        """Take in that the engine went, came back, is another one, or only seemed to be gone.
 
-        The stream is given up with it. When the next one is open and everything listed, all are told who waited.
+        With an engine its stream is given up. When the next one is open and everything listed, all are told who waited.
         """
         gone = self._engine.problem is not None
         if self._stream is not None and (gone or self._listed_of != self._engine.identity):
@@ -231,6 +231,8 @@ class Watch:
         if gone:
             self._settled = True
             self._tell({*self.keys(), *self._waiting_now()})
+        elif self.is_live:
+            self._tell(self._waiting_now())
 
     def _waiting_now(self) -> set[RuntimeKey]:
         waiting, self._waiting = self._waiting, set()

@@ -1,0 +1,63 @@
+"""Counters of writes: the API server's own, and the operator's."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.kube import Kube
+from sandkeeper.api.names import GROUP
+from support.operator import OperatorProcess
+
+__all__ = ["Reading", "passes", "read"]
+
+_VERBS = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"})
+_SAMPLE = re.compile(r"^(?P<name>[a-z_]+)\{(?P<labels>[^}]*)\} (?P<value>\S+)$")
+_LABEL = re.compile(r'([a-z_]+)="([^"]*)"')
+_OWN = ("sandboxes", "sandboxes/status")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What the counters say."""
+
+    server: float
+    """Writes to Sandboxes that the API server had, whoever made them."""
+    own: float
+    """Writes to Sandboxes that the operator says it made."""
+    events: float
+    """Events that the operator says it posted."""
+
+    def since(self, before: "Reading") -> "Reading":
+        """Return what was added."""
+        return Reading(
+            server=self.server - before.server,
+            own=self.own - before.own,
+            events=self.events - before.events,
+        )
+
+
+async def read(kube: Kube, operator: OperatorProcess) -> Reading:
+    """Read all counters."""
+    server = 0.0
+    for name, labels, value in _samples(await kube.text("/metrics"), "apiserver_request_total{"):
+        ours = labels.get("group") == GROUP and labels.get("resource") == "sandboxes"
+        if name == "apiserver_request_total" and ours and labels["verb"] in _VERBS:
+            server += value
+    own = events = 0.0
+    for name, labels, value in _samples(operator.read("/metrics"), "sandkeeper_"):
+        if name == "sandkeeper_api_requests_total" and labels["verb"] in _VERBS:
+            own += value if labels["resource"] in _OWN else 0
+            events += value if labels["resource"] == "events" else 0
+    return Reading(server=server, own=own, events=events)
+
+
+def passes(operator: OperatorProcess) -> float:
+    """Return how many passes the operator has made."""
+    samples = _samples(operator.read("/metrics"), "sandkeeper_passes_total")
+    return sum(value for _, _, value in samples)
+
+
+def _samples(page: str, prefix: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    for line in page.splitlines():
+        if line.startswith(prefix) and (match := _SAMPLE.match(line)):
+            yield match["name"], dict(_LABEL.findall(match["labels"])), float(match["value"])

@@ -1,0 +1,171 @@
+"""The client's side: requests to the API server, and a watch that notes when each event arrived."""
+
+import asyncio
+import json
+import ssl
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+import kubernetes.config
+
+from bench.figures import Json
+from sandkeeper.api.names import GROUP, VERSION
+
+__all__ = ["Kube", "Seen", "Watch"]
+
+_REQUEST = aiohttp.ClientTimeout(total=60)
+_FOR_EVER = aiohttp.ClientTimeout(total=None, connect=10)
+_LONGEST_EVENT = 2**20
+_WATCH_SECONDS = 3600
+
+
+class Kube:
+    """An administrator's HTTP client: one session, its connections kept open, as a gateway would have it."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        with kubernetes.config.new_client_from_config(config_file=str(kubeconfig)) as client:
+            found = client.configuration
+        context = ssl.create_default_context(cafile=found.ssl_ca_cert)
+        if found.cert_file:
+            context.load_cert_chain(found.cert_file, found.key_file)
+        headers = {"Authorization": found.api_key["authorization"]} if found.api_key else {}
+        self._server = found.host.rstrip("/")
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=128, ssl=context),
+            headers=headers,
+            read_bufsize=_LONGEST_EVENT,
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+    async def request(self, method: str, path: str, *, body: Json | None = None, query: str = "") -> Json:
+        """Make a request and return the answer; aiohttp.ClientResponseError where it is refused."""
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        async with self._session.request(
+            method,
+            f"{self._server}{path}{query}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": kind},
+            timeout=_REQUEST,
+        ) as response:
+            raw = await response.read()
+            if response.status >= 400:
+                raise aiohttp.ClientResponseError(
+                    response.request_info,
+                    response.history,
+                    status=response.status,
+                    message=raw[:500].decode(errors="replace"),
+                )
+        answer: Json = json.loads(raw)
+        return answer
+
+    async def text(self, path: str) -> str:
+        """Read a page that is no JSON."""
+        async with self._session.get(f"{self._server}{path}", timeout=_REQUEST) as response:
+            response.raise_for_status()
+            return await response.text()
+
+    def events(self, path: str, version: str) -> "aiohttp.client._RequestContextManager":
+        """Open a watch."""
+        query = f"?watch=1&resourceVersion={version}&timeoutSeconds={_WATCH_SECONDS}"
+        return self._session.get(f"{self._server}{path}{query}", timeout=_FOR_EVER)
+
+
+def sandboxes(namespace: str | None, name: str = "") -> str:
+    """Return the path of the Sandboxes of a namespace, or of all, or of one Sandbox."""
+    below = f"/namespaces/{namespace}" if namespace else ""
+    return f"/apis/{GROUP}/{VERSION}{below}/sandboxes" + (f"/{name}" if name else "")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An event, and when it arrived (the clock is time.monotonic)."""
+
+    at: float
+    kind: str
+    object: Json
+
+
+Wanted = Callable[[Seen], bool]
+
+
+class Watch:
+    """Follows Sandboxes, of one namespace or of all."""
+
+    def __init__(self, kube: Kube, namespace: str | None) -> None:
+        self._kube = kube
+        self._path = sandboxes(namespace)
+        self._latest: dict[tuple[str, str], Seen] = {}
+        self._waiting: dict[tuple[str, str], list[tuple[Wanted, asyncio.Future[Seen]]]] = {}
+        self._namespace = namespace
+        self._task: asyncio.Task[None] | None = None
+        self.arrived: dict[str, int] = {}
+        """How many events there were, by namespace."""
+
+    async def __aenter__(self) -> Self:
+        """Begin to follow."""
+        listed = await self._kube.request("GET", self._path, query="?limit=1")
+        version = listed["metadata"]["resourceVersion"]
+        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._follow(version, opened))
+        await opened
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def elsewhere(self, namespace: str) -> int:
+        """Return how many events there were in other namespaces."""
+        return sum(count for where, count in self.arrived.items() if where != namespace)
+
+    async def until(self, name: str, wanted: Wanted, *, limit: float = 60) -> Seen:
+        """Wait for an event of this Sandbox, or take the latest one if it is what is wanted."""
+        if self._namespace is None:
+            raise ValueError("only a watch of one namespace can be waited on")
+        key = (self._namespace, name)
+        latest = self._latest.get(key)
+        if latest is not None and wanted(latest):
+            return latest
+        future: asyncio.Future[Seen] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, []).append((wanted, future))
+        try:
+            async with asyncio.timeout(limit):
+                return await future
+        except TimeoutError:
+            state = self._latest[key].object.get("status") if key in self._latest else None
+            raise TimeoutError(f"{name}: not within {limit:g} s; the last status was {state}") from None
+
+    async def _follow(self, version: str, opened: "asyncio.Future[None]") -> None:
+        async with self._kube.events(self._path, version) as response:
+            response.raise_for_status()
+            opened.set_result(None)
+            async for line in response.content:
+                at = time.monotonic()
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise RuntimeError(f"the watch ended: {event['object']}")
+                self._take(Seen(at, event["type"], event["object"]))
+
+    def _take(self, seen: Seen) -> None:
+        metadata = seen.object["metadata"]
+        key = (metadata["namespace"], metadata["name"])
+        self.arrived[key[0]] = self.arrived.get(key[0], 0) + 1
+        self._latest[key] = seen
+        for waiter in self._waiting.get(key, [])[:]:
+            wanted, future = waiter
+            if future.done():
+                self._waiting[key].remove(waiter)
+            elif wanted(seen):
+                self._waiting[key].remove(waiter)
+                future.set_result(seen)

@@ -1,0 +1,130 @@
+"""How many writes to the API server each step in the life of a Docker sandbox takes."""
+
+import asyncio
+from dataclasses import dataclass
+
+from bench import counters, life
+from bench.counters import Reading
+from bench.figures import Section, Table
+from bench.kube import Watch
+from bench.life import Step
+from bench.stage import Stage
+from support.operator import OperatorProcess
+from testbed import progress
+
+__all__ = ["measure"]
+
+_TRIES = 4
+"""The API server counts for all of its clients: where others wrote meanwhile, the step is counted once more."""
+_QUIET = 1.5
+"""Seconds without a pass after which a step counts as done."""
+_PAUSE = 0.25
+_LONGEST = 60.0
+
+
+@dataclass(frozen=True)
+class _Counted:
+    step: Step
+    server: float
+    """For each Sandbox, as the API server counts."""
+    own: float
+    """For each Sandbox, as the operator counts."""
+    events: float
+    alone: bool
+    """Whether nobody else wrote meanwhile, so that the API server's figure is ours alone."""
+
+
+async def measure(stage: Stage, *, count: int, idle: int) -> Section:
+    """Count each step for ``count`` Sandboxes at once."""
+    await stage.policy("idle", hotWindowSeconds=1, prune={"idleSeconds": idle})
+    await stage.policy("cold", hotWindowSeconds=1)
+    found: dict[str, _Counted] = {}
+    async with stage.operator() as operator, Watch(stage.kube, None) as everyone:
+        for number in range(_TRIES):
+            names = [f"writes-{number}-{one}" for one in range(count)]
+            for step in life.steps(stage):
+                about = [name + step.about for name in names]
+                counted = await _count(stage, operator, everyone, step, about)
+                if step.title not in found or not found[step.title].alone:
+                    found[step.title] = counted
+            await asyncio.gather(*(stage.delete(n + kind) for n in names for kind in (life.IDLE, life.COLD)))
+            alone = sum(each.alone for each in found.values())
+            progress.say(f"Writes: {alone} of {len(found)} steps counted while nobody else wrote")
+            if alone == len(found):
+                break
+    return _section(tuple(found.values()), count)
+
+
+async def _count(
+    stage: Stage, operator: OperatorProcess, everyone: Watch, step: Step, names: list[str]
+) -> _Counted:
+    before, others = await counters.read(stage.kube, operator), everyone.elsewhere(stage.namespace)
+    await asyncio.gather(*map(step.act, names))
+    await asyncio.gather(*(stage.watch.until(name, step.reached) for name in names))
+    added = (await _settled(stage, operator)).since(before)
+    return _Counted(
+        step=step,
+        server=added.server / len(names) - step.by_client,
+        own=added.own / len(names),
+        events=added.events / len(names),
+        alone=everyone.elsewhere(stage.namespace) == others,
+    )
+
+
+async def _settled(stage: Stage, operator: OperatorProcess) -> Reading:
+    """Wait until the operator has nothing left to do, and return what the counters say then."""
+    async with asyncio.timeout(_LONGEST):
+        passes, quiet = -1.0, 0.0
+        while quiet < _QUIET:
+            await asyncio.sleep(_PAUSE)
+            now = await asyncio.to_thread(counters.passes, operator)
+            quiet = quiet + _PAUSE if now == passes else 0.0
+            passes = now
+    return await counters.read(stage.kube, operator)
+
+
+def _number(value: float) -> str:
+    return f"{value:g}" if value == round(value) else f"{value:.1f}"
+
+
+def _row(counted: _Counted) -> tuple[str, ...]:
+    promised = counted.step.promised
+    server = _number(counted.server) if counted.alone else "others wrote too"
+    return (
+        counted.step.title,
+        "" if promised is None else str(promised),
+        server,
+        _number(counted.own),
+        _number(counted.events),
+    )
+
+
+def _section(found: tuple[_Counted, ...], count: int) -> Section:
+    over = [
+        each.step.title for each in found if each.step.promised is not None and each.own > each.step.promised
+    ]
+    verdict = "Every number that was promised is kept."
+    if over:
+        verdict = f"Above what was promised: {'; '.join(over)}."
+    return Section(
+        name="writes",
+        title="Writes to the API server",
+        method=f"Each step is done to {count} Sandboxes at once; the figures are for one. The client's own write is "
+        "not counted. The API server's figure is the difference of `apiserver_request_total` (POST, PUT, PATCH and "
+        "DELETE of Sandboxes) around the step, the operator's that of `sandkeeper_api_requests_total`. Events are "
+        "aside.",
+        tables=(
+            Table(
+                ("for each Sandbox", "promised", "API server", "operator", "Events"), tuple(map(_row, found))
+            ),
+        ),
+        verdict=verdict,
+        data={
+            each.step.title: {
+                "apiServer": round(each.server, 2) if each.alone else None,
+                "operator": round(each.own, 2),
+                "events": round(each.events, 2),
+            }
+            for each in found
+        },
+    )
