@@ -56,7 +56,7 @@ types: venv ## Check types
 	@$(BIN)/mypy
 	@$(BIN)/mypy tests
 contracts: venv ## Check that the arrows between packages point one way
-	@$(BIN)/lint-imports --no-cache
+	@PYTHONPATH=controller:$(PYTHONPATH) $(BIN)/lint-imports --no-cache
 generated: venv ## Check that what is generated from the models is what they generate
 	@$(BIN)/python -m sandkeeper.api.crd --check crds
 	@$(BIN)/python -m sandkeeper.api.reference --check docs/reference

@@ -388,3 +388,14 @@ def test_mode_off_forgets_the_prune_and_a_move_takes_it_along() -> None:
     assert off.reports["a"].record == Record(last_used_at=ago(HOUR))
     assert elsewhere.reports["a"].record == Record(last_used_at=ago(HOUR), pruned=pruned)
     assert "ns/default/agent:b" in elsewhere.reports["a"].readiness.message
+
+
+def test_a_set_up_that_was_not_recorded_before_the_stop_is_recorded_with_it() -> None:
+    there = runtime(has_setup=True)
+    before = situation(newcomer(stopped=True), observed=there, setup_done="r1")
+    assert decide(before).effect == Stop(id="r1")
+    after = replace(before, observed=replace(there, state=RuntimeState.STOPPED))
+    later = recorded(after, decide(after), setup_done=None)
+    assert later.claimants[0].record.setup_complete
+    running = replace(later, claimants=(replace(later.claimants[0], stopped=False),))
+    assert decide(running).effect == Start(id="r1")

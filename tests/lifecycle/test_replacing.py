@@ -450,3 +450,10 @@ def test_mode_off_ends_as_not_sandboxed() -> None:
     assert plan.reports["a"].phase is Phase.NOT_SANDBOXED
     assert plan.reports["a"].record.runtime_id is None
     assert plan.reports["a"].record.removing is None
+
+
+def test_a_clock_that_is_not_trusted_is_looked_at_again_though_no_deadline_is_near() -> None:
+    desire = wanted(OTHER_HASH, idle=ZERO, max_age=ZERO)
+    plan = decide(situation(sandbox(desire=desire), clock_trusted=False))
+    assert plan.wake_at is not None
+    assert SECOND < plan.wake_at - NOW <= MINUTE

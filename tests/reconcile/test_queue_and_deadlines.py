@@ -57,7 +57,8 @@ class Clock:
 
 
 async def test_deadlines_come_in_order_and_the_last_one_set_counts() -> None:
-    clock, due = Clock(), []
+    clock = Clock()
+    due: list[str] = []
     deadlines: Deadlines[str] = Deadlines(now=clock, on_due=due.append)
     deadlines.set("late", NOW + timedelta(seconds=20))
     deadlines.set("early", NOW + timedelta(seconds=10))

@@ -122,7 +122,7 @@ def _at_rest(view: View, claim: Claim) -> Record:
     """Record that it is stopped, and whatever can still be proven of its runtime."""
     if view.observed is None:
         record = released(claim)
-    elif view.is_set_up and view.is_in(RuntimeState.RUNNING):
+    elif view.is_set_up and view.is_in(RuntimeState.RUNNING, RuntimeState.STOPPED):
         record = noted(view.observed, claim)
     else:
         record = base(claim)

@@ -50,7 +50,9 @@ def keep(view: View) -> Plan | None:
     if not (view.is_busy or view.windows.rollout_paused or not view.situation.clock_trusted):
         return None
     if not view.is_busy or view.windows.rollout_paused:
-        return _serve(view, "keep", prospect=partial(outlook, view))
+        # Nobody tells of a clock that is trusted again.
+        wake = None if view.situation.clock_trusted else after(view.now, RECHECK)
+        return _serve(view, "keep", prospect=partial(outlook, view), wake=wake)
     return _serve(
         view,
         "keep",

@@ -64,11 +64,7 @@ _LEAST_REFRESH: Final = timedelta(minutes=1)
 
 SAY_REPLACING: Final[Saying] = (
     Phase.REPLACING,
-    Readiness(
-        ready=False,
-        reason=Reason.REPLACING,
-        message="Its runtime is not what is wanted any more, and makes way.",
-    ),
+    Readiness(ready=False, reason=Reason.REPLACING, message="Its old runtime makes way."),
 )
 """Said from the announcement until the next runtime is ready, word for word, so that it is written once."""
 

@@ -76,6 +76,7 @@ def test_while_it_replaces(
         lambda: (
             sandboxes.condition("rain") == ("True", "Running")
             and sandboxes.condition("rain", "Drifted") == ("", "")
+            and sandboxes.status("rain")["configHash"] != before["configHash"]
         ),
         what="it runs as wanted",
         tell=lambda: str(sandboxes.status("rain")),

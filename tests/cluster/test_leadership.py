@@ -1,0 +1,117 @@
+"""One leader at a time: over a real Lease, with clocks that a test can turn."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from sandkeeper.cluster.api import KubeApi
+from sandkeeper.cluster.connection import Connection
+from sandkeeper.cluster.leadership import Leadership, NotLeader
+from sandkeeper.cluster.resources import LEASES
+from sandkeeper.telemetry.metrics import Metrics
+from support.cluster import Cluster
+
+pytestmark = [pytest.mark.cluster]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def api(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
+    monkeypatch.setitem(os.environ, "KUBECONFIG", str(cluster.kubeconfig))
+    connection = Connection()
+    yield KubeApi(connection, metrics=Metrics())
+    await connection.close()
+
+
+Candidate = Callable[[str], tuple[Leadership, Clock]]
+
+
+@pytest.fixture
+def candidate(api: KubeApi, namespace: str) -> Candidate:
+    def make(identity: str) -> tuple[Leadership, Clock]:
+        clock = Clock()
+        return Leadership(api, namespace=namespace, name="lease", identity=identity, clock=clock), clock
+
+    return make
+
+
+async def attempt(leadership: Leadership, clock: Clock) -> bool:
+    return await leadership._try(clock.now)
+
+
+async def test_the_first_leads_and_the_second_waits(candidate: Candidate) -> None:
+    first, clock = candidate("first")
+    second, other = candidate("second")
+    assert await attempt(first, clock)
+    assert first.leading
+    first.check()
+    assert not await attempt(second, other)
+    with pytest.raises(NotLeader):
+        second.check()
+
+
+async def test_no_effect_may_begin_after_the_renewal_deadline(candidate: Candidate) -> None:
+    first, clock = candidate("first")
+    await attempt(first, clock)
+    clock.now += 6.9
+    first.check()
+    clock.now += 0.2
+    with pytest.raises(NotLeader):
+        first.check()
+    assert await attempt(first, clock), "nobody else took it: it leads again"
+    first.check()
+
+
+async def test_a_standby_takes_over_when_it_saw_no_change_for_the_whole_lease(candidate: Candidate) -> None:
+    first, clock = candidate("first")
+    second, other = candidate("second")
+    await attempt(first, clock)
+    assert not await attempt(second, other)
+    other.now += 9.9
+    assert not await attempt(second, other)
+    await attempt(first, clock)  # renewed: the standby counts from when it sees that
+    other.now += 0.2
+    assert not await attempt(second, other)
+    other.now += 10.1
+    assert await attempt(second, other)
+    assert not await attempt(first, clock), "it was deposed and knows it by now"
+
+
+async def test_a_standby_that_was_asleep_does_not_take_over_on_waking(candidate: Candidate) -> None:
+    first, clock = candidate("first")
+    second, other = candidate("second")
+    await attempt(first, clock)
+    await attempt(second, other)
+    other.now += 3600
+    await attempt(first, clock)
+    assert not await attempt(second, other)
+
+
+async def test_what_was_given_back_is_there_for_the_next_at_once(
+    candidate: Candidate, api: KubeApi, namespace: str
+) -> None:
+    first, clock = candidate("first")
+    second, other = candidate("second")
+    await attempt(first, clock)
+    await attempt(second, other)
+    await first.release()
+    assert not first.leading
+    assert await attempt(second, other)
+    spec = (await api.get(LEASES, name="lease", namespace=namespace))["spec"]
+    assert spec["holderIdentity"] == "second"
+    assert spec["leaseTransitions"] == 1
+
+
+async def test_of_two_that_are_quick_one_wins(candidate: Candidate) -> None:
+    pairs = [candidate(f"candidate-{number}") for number in range(5)]
+    won = await asyncio.gather(*(attempt(*pair) for pair in pairs))
+    assert sum(won) == 1
