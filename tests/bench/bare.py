@@ -48,7 +48,9 @@ class Bare:
     def make(self) -> str:
         """Create one and start it; return its id."""
         name = f"sandkeeper-bare-{secrets.token_hex(6)}"
-        made = self._client.create_container_from_config(self.body, name=name)
+        made = self._client.create_container_from_config(  # type: ignore[no-untyped-call]
+            self.body, name=name
+        )
         self._client.start(made["Id"])
         return str(made["Id"])
 

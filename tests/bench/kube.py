@@ -28,7 +28,10 @@ class Kube:
     """An administrator's HTTP client: one session, its connections kept open, as a gateway would have it."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        with kubernetes.config.new_client_from_config(config_file=str(kubeconfig)) as client:
+        made = kubernetes.config.new_client_from_config(  # type: ignore[no-untyped-call]
+            config_file=str(kubeconfig)
+        )
+        with made as client:
             found = client.configuration
         context = ssl.create_default_context(cafile=found.ssl_ca_cert)
         if found.cert_file:

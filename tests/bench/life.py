@@ -84,7 +84,9 @@ def steps(stage: Stage) -> tuple[Step, ...]:
         promised: int | None = None,
         by_client: int = 1,
     ) -> Step:
-        return Step(title=title, about=about, promised=promised, act=act, reached=reached, by_client=by_client)
+        return Step(
+            title=title, about=about, promised=promised, act=act, reached=reached, by_client=by_client
+        )
 
     second = "-second"
     idle, cold = ({"policyRef": {"name": kind.removeprefix("-")}} for kind in (IDLE, COLD))

@@ -78,7 +78,7 @@ def _section(steps: dict[str, Series], whole: Series) -> Section:
     return Section(
         name="path",
         title="Where that time goes",
-        method="",
+        method="The same path once more, with an operator that notes when its steps begin and end.",
         tables=(Table(("", "p50", "p90"), tuple(rows)),),
         data={step: series.to_json() for step, series in steps.items()},
     )

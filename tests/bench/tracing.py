@@ -1,7 +1,7 @@
 """The operator with a pencil beside it: it notes when each of its steps began and ended, and does nothing else.
 
-``python -m bench.tracing FILE run --config ...`` is ``sandkeeper run --config ...``. The clock is CLOCK_MONOTONIC, which
-all processes of a machine share, so that the notes of the operator and those of its client are on one line of time.
+``python -m bench.tracing FILE run --config ...`` is ``sandkeeper run --config ...``. The clock is CLOCK_MONOTONIC,
+which all processes of a machine share, so that the operator's notes and its client's are on one line of time.
 """
 
 import json
@@ -39,7 +39,9 @@ class _Pencil:
         self._file = Path(path).open("a", buffering=1, encoding="utf-8")  # noqa: SIM115 - as long as the process
 
     def note(self, step: str, began: float, **facts: str) -> None:
-        self._file.write(json.dumps({"step": step, "began": began, "ended": time.monotonic(), **facts}) + "\n")
+        self._file.write(
+            json.dumps({"step": step, "began": began, "ended": time.monotonic(), **facts}) + "\n"
+        )
 
     def around(self, owner: Any, method: str, step: str, facts: Callable[..., dict[str, str]]) -> None:
         """Note each call of an asynchronous method."""

@@ -14,10 +14,10 @@ from testbed import progress
 
 __all__ = ["measure"]
 
-_TRIES = 4
-"""The API server counts for all of its clients: where others wrote meanwhile, the step is counted once more."""
-_QUIET = 1.5
+_QUIET = 1.0
 """Seconds without a pass after which a step counts as done."""
+_MARGIN = 0.3
+"""Seconds by which a request may be counted before or after its event arrives here."""
 _PAUSE = 0.25
 _LONGEST = 60.0
 
@@ -34,13 +34,16 @@ class _Counted:
     """Whether nobody else wrote meanwhile, so that the API server's figure is ours alone."""
 
 
-async def measure(stage: Stage, *, count: int, idle: int) -> Section:
-    """Count each step for ``count`` Sandboxes at once."""
+async def measure(stage: Stage, *, count: int, idle: int, tries: int) -> Section:
+    """Count each step for ``count`` Sandboxes at once.
+
+    The API server counts for all of its clients, so where others wrote meanwhile the steps are counted once more.
+    """
     await stage.policy("idle", hotWindowSeconds=1, prune={"idleSeconds": idle})
     await stage.policy("cold", hotWindowSeconds=1)
     found: dict[str, _Counted] = {}
     async with stage.operator() as operator, Watch(stage.kube, None) as everyone:
-        for number in range(_TRIES):
+        for number in range(tries):
             names = [f"writes-{number}-{one}" for one in range(count)]
             for step in life.steps(stage):
                 about = [name + step.about for name in names]
@@ -58,10 +61,13 @@ async def measure(stage: Stage, *, count: int, idle: int) -> Section:
 async def _count(
     stage: Stage, operator: OperatorProcess, everyone: Watch, step: Step, names: list[str]
 ) -> _Counted:
-    before, others = await counters.read(stage.kube, operator), everyone.elsewhere(stage.namespace)
+    others = everyone.elsewhere(stage.namespace)
+    await asyncio.sleep(_MARGIN)
+    before = await counters.read(stage.kube, operator)
     await asyncio.gather(*map(step.act, names))
     await asyncio.gather(*(stage.watch.until(name, step.reached) for name in names))
     added = (await _settled(stage, operator)).since(before)
+    await asyncio.sleep(_MARGIN)
     return _Counted(
         step=step,
         server=added.server / len(names) - step.by_client,

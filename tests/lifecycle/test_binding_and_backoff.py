@@ -8,7 +8,7 @@ import pytest
 
 from lifecycle.situations import DAY, HOUR, MINUTE, NOW, SECOND, ago, known
 from sandkeeper.api.conditions import Reason
-from sandkeeper.lifecycle import Failure, Hold, Pruned, Record, bound_key, next_failure, rebound
+from sandkeeper.lifecycle import Failure, Hold, Pruned, Record, bound_key, next_failure, rebound, relies
 
 # --- binding ----------------------------------------------------------------------------------------------
 
@@ -57,6 +57,12 @@ def test_a_record_that_moves_leaves_the_runtime_behind() -> None:
     }
     moved = rebound(known(setup_complete=True, removing="r1", stopped=True, **kept))
     assert moved == Record(stopped=True, **kept)
+
+
+def test_who_never_had_one_or_was_told_of_its_removal_relies_on_nothing() -> None:
+    assert relies(known())
+    assert not relies(Record())
+    assert not relies(known(removing="r1"))
 
 
 # --- back-off ---------------------------------------------------------------------------------------------

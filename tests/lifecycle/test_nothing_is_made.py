@@ -399,3 +399,14 @@ def test_a_set_up_that_was_not_recorded_before_the_stop_is_recorded_with_it() ->
     assert later.claimants[0].record.setup_complete
     running = replace(later, claimants=(replace(later.claimants[0], stopped=False),))
     assert decide(running).effect == Start(id="r1")
+
+
+def test_being_stopped_is_recorded_wherever_it_is_said() -> None:
+    for observed in (
+        None,
+        runtime(),
+        runtime(state=RuntimeState.STOPPED),
+        runtime(state=RuntimeState.FAILED),
+    ):
+        report = decide(situation(sandbox(stopped=True), observed=observed)).reports["a"]
+        assert (report.record.stopped, report.readiness.reason) == (True, Reason.STOPPED)

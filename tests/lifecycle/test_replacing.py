@@ -457,3 +457,8 @@ def test_a_clock_that_is_not_trusted_is_looked_at_again_though_no_deadline_is_ne
     plan = decide(situation(sandbox(desire=desire), clock_trusted=False))
     assert plan.wake_at is not None
     assert SECOND < plan.wake_at - NOW <= MINUTE
+
+
+def test_a_new_runtime_does_not_forget_what_was_asked_of_the_old_one() -> None:
+    record = known("r0", removing="r0", recreate="1")
+    assert decide(situation(sandbox(record=record))).reports["a"].record.recreate == "1"

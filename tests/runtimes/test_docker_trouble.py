@@ -211,15 +211,16 @@ async def test_an_engine_that_is_not_there_at_the_beginning(
 ) -> None:
     engine.kill()
     order = an_order(a_config(image))
-    async with sandboxing.running(timeout_seconds=TIMEOUT) as (backend, changes):
-        assert backend.missing is None
-        assert await is_unreachable(backend, order, "ANY")
+    async with sandboxing.running(listed=False, timeout_seconds=TIMEOUT) as (backend, changes):
+        await eventually(lambda: is_unreachable(backend, order, "ANY"), what="it is known to be out of reach")
+        assert backend.missing is not None
         assert backend.knows(order.key)
         since = time.monotonic()
 
         await asyncio.to_thread(start, engine)
 
         assert await changes.of(order.key, since=since) < 30
+        assert backend.missing is None
         assert (await backend.create(order)).state is RuntimeState.RUNNING
 
 

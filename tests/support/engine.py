@@ -184,12 +184,15 @@ class Sandboxing:
         )
 
     @asynccontextmanager
-    async def running(self, **options: Any) -> AsyncIterator[tuple[DockerRuntimes, Changes]]:
-        """Run a backend until it has listed everything, and longer."""
+    async def running(
+        self, *, listed: bool = True, **options: Any
+    ) -> AsyncIterator[tuple[DockerRuntimes, Changes]]:
+        """Run a backend, here once it has listed everything unless there is nothing to list."""
         backend, changes = self.backend(**options), Changes()
         task = asyncio.create_task(backend.run(changes))
         try:
-            await eventually(lambda: backend.missing is None or task.done(), what="everything is listed")
+            if listed:
+                await eventually(lambda: backend.missing is None or task.done(), what="everything is listed")
             yield backend, changes
         finally:
             task.cancel()

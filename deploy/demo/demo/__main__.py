@@ -29,6 +29,9 @@ def main() -> int:
         say(f"\n{error}\n{error.stderr or ''}")
     except (RuntimeError, OSError) as error:
         say(f"\n{error}")
+    except KeyboardInterrupt:
+        say("\nBroken off. `up` begins again, `down` removes what there is.")
+        return 130
     else:
         return 0
     say(f"The operator's log: {places.log}")

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-from contextlib import suppress
 from typing import Final
 
 from demo import household, image, narration, operator_process
@@ -63,11 +62,17 @@ def take_down(places: Places) -> None:
     known = bed.load(places.layout)
     if known is not None:
         stage = Stage(places=places, variables=known.environment(), user=household.owner())
-        with suppress(subprocess.CalledProcessError):
+        try:
             _take_household_down(stage, made)
+        except subprocess.CalledProcessError as error:
+            if _BED not in made:
+                raise
+            # After a restart of the machine, for example. What would be left goes with the test bed.
+            progress.say(f"The cluster does not answer: {error.stderr.strip()}")
     operator_process.stop(places)
     if known is not None:
-        image.remove(known.docker_host)
+        if not (_BED in made and known.own_engine):
+            image.remove(known.docker_host)
         if _BED in made:
             bed.down(places.layout)
         else:

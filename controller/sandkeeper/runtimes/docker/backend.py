@@ -79,12 +79,8 @@ class DockerRuntimes:
 
     @property
     def missing(self) -> str | None:
-        """What has not been listed yet.
-
-        None also where the engine was found to be out of reach: every look at a key then says so, nothing is done to
-        it, and the keys of other backends need not wait.
-        """
-        return None if self._watch.settled else "the containers of the Docker engine"
+        """What has not been listed yet; keys of other backends need not wait for it, and keys of this one say why."""
+        return None if self._watch.was_listed else "the containers of the Docker engine"
 
     def knows(self, key: RuntimeKey) -> bool:
         """Whether a container of the key is there, or cannot be excluded."""

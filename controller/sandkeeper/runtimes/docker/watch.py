@@ -61,15 +61,14 @@ class Watch:
         self._stream: EventStream | None = None
         self._complete = False
         """Everything was listed since the stream was opened."""
-        self._settled = False
         engine.on_change = self._engine_changed
 
     # --- what is known ------------------------------------------------------------------------------------------------
 
     @property
-    def settled(self) -> bool:
-        """Whether everything was listed once, or the engine was found to be unreachable, which is an answer too."""
-        return self._settled
+    def was_listed(self) -> bool:
+        """Whether everything was listed once since the process began."""
+        return self._listed_of is not None
 
     @property
     def is_live(self) -> bool:
@@ -174,7 +173,6 @@ class Watch:
                 await self.list()
                 self._listed_of = identity
                 self._complete = True
-                self._settled = True
                 backoff.reset()
                 self._tell({*self._waiting_now(), *(self.keys() if first else ())})
                 first = False
@@ -229,7 +227,6 @@ class Watch:
         if self._stream is not None and (gone or self._listed_of != self._engine.identity):
             self._stream.close()
         if gone:
-            self._settled = True
             self._tell({*self.keys(), *self._waiting_now()})
         elif self.is_live:
             self._tell(self._waiting_now())

@@ -1,0 +1,137 @@
+"""Many Sandboxes applied at once, and what the operator needs to keep them."""
+
+import asyncio
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import counters
+from bench.figures import Section, Series, Table, ratio, seconds
+from bench.ready import is_running
+from bench.stage import WORKERS, Stage
+from sandkeeper.api.names import Label
+from testbed import progress
+
+__all__ = ["measure"]
+
+_LIMIT = 300.0
+
+
+@dataclass
+class _Found:
+    ours: list[float]
+    first: list[float]
+    """Until the first Sandbox of each round was Ready."""
+    theirs: list[float]
+    memory_empty: float = 0.0
+    memory_full: float = 0.0
+    processor: float = 0.0
+    """Part of one core, while nothing happens."""
+    writes: float = 0.0
+    """While nothing happens."""
+
+
+async def measure(stage: Stage, *, count: int, rounds: int, idle_seconds: float) -> Section:
+    """Apply ``count`` Sandboxes at once, ``rounds`` times, in turns with as many bare containers."""
+    found = _Found([], [], [])
+    async with stage.operator() as operator:
+        pid = operator.process.pid
+        await asyncio.sleep(2)
+        found.memory_empty = _memory(pid)
+        for number in range(rounds):
+            names = [f"many-{number}-{one}" for one in range(count)]
+            found.theirs.append(await _by_hand(stage, count))
+            await _apply(stage, names, found)
+            progress.say(f"{count} at once: {found.ours[-1]:.1f} s, and by hand {found.theirs[-1]:.1f} s")
+            if number == rounds - 1:
+                await asyncio.sleep(3)
+                found.memory_full = _memory(pid)
+                before, used, began = (
+                    await counters.read(stage.kube, operator),
+                    _processor(pid),
+                    time.monotonic(),
+                )
+                await asyncio.sleep(idle_seconds)
+                found.processor = (_processor(pid) - used) / (time.monotonic() - began)
+                found.writes = (await counters.read(stage.kube, operator)).since(before).own
+            await asyncio.gather(*(stage.delete(name, limit=_LIMIT) for name in names))
+    return _section(found, count=count, idle_seconds=idle_seconds)
+
+
+async def _apply(stage: Stage, names: list[str], found: _Found) -> None:
+    began = time.monotonic()
+    await asyncio.gather(*map(stage.create, names))
+    seen = await asyncio.gather(*(stage.watch.until(name, is_running, limit=_LIMIT) for name in names))
+    found.first.append(min(each.at for each in seen) - began)
+    found.ours.append(max(each.at for each in seen) - began)
+    there = await asyncio.to_thread(stage.containers)
+    keys = [container["Labels"][Label.KEY] for container in there]
+    assert sorted(keys) == sorted(f"agent:{name}" for name in names), f"not one for each: {sorted(keys)}"
+    ids = {each.object["status"]["runtime"]["id"] for each in seen}
+    assert ids == {container["Id"] for container in there if container["State"] == "running"}
+
+
+async def _by_hand(stage: Stage, count: int) -> float:
+    def all_of_them() -> tuple[float, list[str]]:
+        with ThreadPoolExecutor(WORKERS) as pool:
+            began = time.monotonic()
+            made = list(pool.map(lambda _: stage.bare.make(), range(count)))
+            took = time.monotonic() - began
+            list(pool.map(stage.bare.remove, made))
+        return took, made
+
+    took, _ = await asyncio.to_thread(all_of_them)
+    return took
+
+
+def _memory(pid: int) -> float:
+    """Return the resident memory, in MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise LookupError(f"no VmRSS of {pid}")
+
+
+def _processor(pid: int) -> float:
+    """Return the seconds of processor time used so far."""
+    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _section(found: _Found, *, count: int, idle_seconds: float) -> Section:
+    ours, theirs = Series.of(found.ours), Series.of(found.theirs)
+    rounds = str(len(found.ours))
+    speed = (
+        (f"{count} Sandboxes, all Ready", seconds(ours.p50), f"{count / ours.p50:.1f}", rounds),
+        (f"{count} containers by hand", seconds(theirs.p50), f"{count / theirs.p50:.1f}", rounds),
+        ("ratio", f"{ratio(ours.p50, theirs.p50):.2f}", "", ""),
+    )
+    upkeep = (
+        ("resident memory, no Sandbox", f"{found.memory_empty:.0f} MiB"),
+        (f"resident memory, {count} Sandboxes", f"{found.memory_full:.0f} MiB"),
+        (f"processor, {count} Sandboxes at rest", f"{found.processor * 100:.1f} % of a core"),
+        (f"writes, {count} Sandboxes at rest for {idle_seconds:g} s", f"{found.writes:g}"),
+    )
+    return Section(
+        name="many",
+        title=f"{count} at once, and keeping them",
+        method="All are applied at once, each with a POST of its own; each has to be Ready, and the engine has to "
+        f"have exactly one container for each. By hand: as many containers, {WORKERS} at a time, which is what the "
+        "operator allows itself (`docker.workers`). The figures are medians of the rounds.",
+        tables=(
+            Table(("", "time", "per second", "rounds"), speed),
+            Table(("the operator", ""), upkeep),
+        ),
+        verdict=f"None was made twice. The first was Ready after {seconds(Series.of(found.first).p50)}.",
+        data={
+            "count": count,
+            "seconds": [round(each, 2) for each in found.ours],
+            "secondsByHand": [round(each, 2) for each in found.theirs],
+            "ratio": round(ratio(ours.p50, theirs.p50), 3),
+            "residentMiB": {"0": round(found.memory_empty, 1), str(count): round(found.memory_full, 1)},
+            "idleProcessor": round(found.processor, 4),
+            "idleWrites": found.writes,
+        },
+    )

@@ -1,0 +1,87 @@
+"""The report: docs/performance.md for people, docs/performance.json for programs."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from bench.figures import Json, Section, Table
+
+__all__ = ["Report"]
+
+_INTRODUCTION: Final = """\
+What Sandkeeper costs, measured on a real API server and a real Docker engine. Beside each figure of time stands a
+baseline from the same run, taken in turns with it: the same container, made on the same engine by hand. A busy machine
+slows both; so read the ratios, and take the seconds for what this machine gives.
+
+This page is written by the benchmark; [performance.json](performance.json) has the same figures. To measure anew:
+
+```sh
+make bench
+```
+"""
+
+_LOCAL: Final = """\
+API server, etcd, Docker engine, operator and client share these cores, so whatever one of them does slows the others.
+etcd runs without waiting for the disk: writes are quicker here than on most clusters, and the number of writes is what
+carries over."""
+
+_IMAGE: Final = """\
+All containers are of one image of 2 MB, a static busybox, with the built-in hardening (read-only root, no network, no
+capabilities, three tmpfs, an init). An image has no part in how long a start takes once the engine has it; pulling it
+is not measured."""
+
+_NOT_MEASURED: Final = """\
+## What these figures do not say
+
+* Thousands of Sandboxes: one engine on this machine starts few containers a second, and `docker.maxContainers` is 200
+  by default. Beyond that the engine is the limit and not the operator.
+* Sandboxes as Pods: how long a Pod takes to start is up to the cluster's nodes.
+* A far API server: client, server and operator are on one machine, where a request takes milliseconds. The path to
+  Ready has three requests one after the other (the client's POST and our two writes), so it grows by three times the
+  round trip."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """One run."""
+
+    machine: Json
+    loads: tuple[float, float]
+    sections: Sequence[Section]
+
+    def write(self, folder: Path) -> None:
+        """Write both files."""
+        today = datetime.now(UTC).date().isoformat()
+        data = {
+            "date": today,
+            "machine": self.machine,
+            "loadAverage": list(self.loads),
+            "figures": {section.name: section.data for section in self.sections},
+        }
+        text = json.dumps(data, indent=2, ensure_ascii=False)
+        (folder / "performance.json").write_text(text + "\n", encoding="utf-8")
+        (folder / "performance.md").write_text(self.to_markdown(today), encoding="utf-8")
+
+    def to_markdown(self, today: str) -> str:
+        """Write it as Markdown."""
+        parts = ["# Performance", _INTRODUCTION.strip(), self._machine(today)]
+        parts += [section.to_markdown() for section in self.sections]
+        return "\n\n".join([*parts, _NOT_MEASURED]) + "\n"
+
+    def _machine(self, today: str) -> str:
+        facts = self.machine
+        rows = (
+            ("date", today),
+            ("processor", f"{facts['cores']} cores, {facts['processor']}"),
+            ("memory", f"{facts['memoryGiB']} GiB"),
+            ("kernel", f"Linux {facts['kernel']}"),
+            ("Kubernetes", f"{facts['kubernetes']} ({facts['cluster']})"),
+            ("Docker", f"{facts['docker']}, {facts['storageDriver']}"),
+            ("Python, kopf, Sandkeeper", f"{facts['python']}, {facts['kopf']}, {facts['sandkeeper']}"),
+            ("load average", f"{self.loads[0]} before, {self.loads[1]} after"),
+        )
+        parts = ["## The machine", Table(("", ""), rows).to_markdown()]
+        return "\n\n".join([*parts, *([_LOCAL] if facts["cluster"] == "local" else []), _IMAGE])
