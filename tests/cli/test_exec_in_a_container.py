@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -76,6 +77,14 @@ def test_a_program_that_is_not_there(rain: Sandboxes, execute: Exec) -> None:
     done = execute("rain", "--", "no-such-program")
     assert done.returncode in {126, 127}
     assert b"no-such-program" in done.stdout + done.stderr
+
+
+def test_whoever_reads_the_output_may_go(rain: Sandboxes, cluster: Cluster, namespace: str) -> None:
+    script = f"{shlex.join(words(namespace, ['rain', '--', 'yes']))} | head -n 1"
+    done = subprocess.run(
+        ["sh", "-c", script], env=environment(cluster), capture_output=True, check=False, timeout=60
+    )
+    assert (done.stdout, done.stderr) == (b"y\n", b"")
 
 
 def test_a_long_command_is_one_long_use(rain: Sandboxes, execute: Exec) -> None:

@@ -71,8 +71,6 @@ class Reason(StrEnum):
     CEILING_EXCEEDED = "CeilingExceeded"
     """Above what the operator's own configuration allows to anybody."""
     BIND_REFUSED = "BindRefused"
-    WORKSPACE_AMBIGUOUS = "WorkspaceAmbiguous"
-    UNSUPPORTED_FIELD = "UnsupportedField"
     BACKEND_UNAVAILABLE = "BackendUnavailable"
     CONFIG_CONFLICT = "ConfigConflict"
     """An older Sandbox with the same key wants something else; it rules."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sandkeeper.api.crd import POLICY, SANDBOX, Resource
 from sandkeeper.api.names import GROUP, VERSION, Annotation
-from sandkeeper.cli.failures import no_cluster, no_such_sandbox, plainly
+from sandkeeper.cli.failures import Failure, no_cluster, no_such_sandbox, plainly
 from sandkeeper.cli.sandboxes import Object, now
 
 __all__ = ["Cluster"]
@@ -89,7 +89,7 @@ class Cluster:
 
         stream = Watch().stream(  # type: ignore[no-untyped-call]
             self._objects.list_namespaced_custom_object,
-            **self._everywhere,
+            **_place_of(SANDBOX),
             namespace=self.namespace,
             field_selector=f"metadata.name={name}",
             resource_version=since,
@@ -101,20 +101,17 @@ class Cluster:
 
     def policy(self, name: str, *, namespace: str) -> Object | None:
         """Return a policy's spec; None: it is not there, or not ours to read."""
-        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - slow to import
-
-        where = {**self._everywhere, "plural": POLICY.plural}
+        where = {**_place_of(POLICY), "namespace": namespace, "name": name}
         try:
-            found: Object = self._objects.get_namespaced_custom_object(
-                **where, namespace=namespace, name=name
-            )
-        except ApiException:
+            with plainly(f"get policy {name!r}"):
+                found: Object = self._objects.get_namespaced_custom_object(**where)
+        except Failure:
             return None
         spec: Object = found["spec"]
         return spec
 
     def _listed(self, *, all_namespaces: bool, **options: Any) -> Object:
-        where = self._everywhere
+        where = _place_of(SANDBOX)
         with plainly(
             "list Sandboxes" if all_namespaces else f"list Sandboxes in namespace {self.namespace!r}"
         ):
@@ -142,11 +139,7 @@ class Cluster:
         raise no_such_sandbox(name, namespace=self.namespace, others=others)
 
     def _named(self, name: str) -> dict[str, str]:
-        return {**self._everywhere, "namespace": self.namespace, "name": name}
-
-    @property
-    def _everywhere(self) -> dict[str, str]:
-        return _place_of(SANDBOX)
+        return {**_place_of(SANDBOX), "namespace": self.namespace, "name": name}
 
     @property
     def _config_file(self) -> str:

@@ -110,6 +110,8 @@ def _engine(identity: str) -> Iterator["APIClient"]:
         yield client
     except APIError as error:
         raise Failure(f"The Docker engine refused: {error.explanation or error}") from error
+    except BrokenPipeError:
+        raise  # whoever reads our output has gone, which is no fault of the engine
     except (DockerException, requests.RequestException, OSError) as error:
         raise Failure(f"The Docker engine was not reached: {error}") from error
     finally:

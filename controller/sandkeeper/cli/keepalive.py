@@ -6,7 +6,6 @@ from typing import Final, Self
 
 import click
 
-from sandkeeper.api.names import GROUP
 from sandkeeper.cli.cluster import Cluster
 from sandkeeper.cli.failures import Failure
 from sandkeeper.cli.sandboxes import Object
@@ -49,7 +48,7 @@ class KeptAlive:
             self._cluster.touch(self._name)
         except Failure as failure:
             # The command itself goes on, or is done: that the use went unrecorded is no failure of it.
-            click.echo(f"{GROUP}: this use was not recorded: {failure.message}", err=True)
+            click.echo(f"This use was not recorded: {failure.message}", err=True)
 
 
 def interval_of(cluster: Cluster, sandbox: Object) -> float:

@@ -1,0 +1,96 @@
+"""What the documents say is true: commands run, links lead somewhere, every reason and every setting is told."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from sandkeeper.api.conditions import Reason
+from sandkeeper.config.operator import OperatorConfig
+from support.cluster import Cluster
+from support.operator import OperatorProcess, Sandboxes
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+README = (ROOT / "README.md").read_text()
+APPLY, WAIT = re.search(
+    r"    (kubectl apply -f - <<EOF.*?\n    EOF)\n    (kubectl wait .*?)\n", README, re.S
+).groups()  # type: ignore[union-attr]
+ONE_LINERS = re.findall(
+    r"`((?:kubectl|sandkeeper|docker) [^`]*rain[^`]*|sandkeeper get|kubectl get sbx -o wide)`", README
+)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    prose = re.sub(r"`[^`]*`", "", document.read_text())
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
+        if not target.startswith("http"):
+            assert (document.parent / target).exists(), target
+
+
+def test_every_reason_is_told() -> None:
+    told = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs/reference/reasons.md").read_text(), re.M))
+    assert told == {reason.value for reason in Reason}
+
+
+def test_every_setting_of_the_operator_is_told() -> None:
+    text = (ROOT / "docs/reference/operator.md").read_text()
+
+    def names(model: type, prefix: str = "") -> Iterator[str]:
+        for field in model.model_fields.values():  # type: ignore[attr-defined]
+            if hasattr(field.annotation, "model_fields"):
+                yield from names(field.annotation, f"{prefix}{field.alias}.")
+            else:
+                yield f"{prefix}{field.alias}"
+
+    assert set(re.findall(r"^\| `([\w.]+)`", text, re.M)) == set(names(OperatorConfig))
+
+
+def test_every_target_that_is_named_is_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    targets |= set(" ".join(re.findall(r"^([a-z -]+):", (ROOT / "Makefile").read_text(), re.M)).split())
+    for document in DOCUMENTS:
+        for named in re.findall(r"`make ([a-z-]+)", document.read_text()):
+            assert named in targets, f"{document.name}: make {named}"
+
+
+@pytest.fixture
+def shell_env(cluster: Cluster, namespace: str, tmp_path: Path) -> dict[str, str]:
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    for context in config["contexts"]:
+        context["context"]["namespace"] = namespace
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    path = [str(Path(sys.executable).parent), str(Path(cluster.program).parent), os.environ["PATH"]]
+    return os.environ | {
+        "KUBECONFIG": str(kubeconfig),
+        "DOCKER_HOST": cluster.docker_host,
+        "PATH": os.pathsep.join(path),
+    }
+
+
+@pytest.mark.cluster
+@pytest.mark.engine
+def test_the_readmes_commands_work(
+    operator: OperatorProcess, sandboxes: Sandboxes, shell_env: dict[str, str]
+) -> None:
+    assert len(ONE_LINERS) >= 10
+    sandboxes.apply(sandboxes.policy())
+    stop = next(line for line in ONE_LINERS if "Stopped" in line)
+    for command in [
+        re.sub(r"^    ", "", APPLY, flags=re.M),
+        WAIT,
+        *(c for c in ONE_LINERS if c != stop),
+        stop,
+    ]:
+        done = subprocess.run(
+            ["bash", "-euc", command], env=shell_env, capture_output=True, text=True, timeout=90, check=False
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
