@@ -100,10 +100,11 @@ def steps(stage: Stage) -> tuple[Step, ...]:
         step("stopped", set_state("Stopped"), _for_reason("Stopped")),
         step("started again", set_state("Running")),
         step("deleted", stage.delete, _is_gone, promised=1),
+        step("a new Sandbox, cold at once", create(**cold), about=COLD, promised=2),
+        step("the first touch of a hot window", touch, about=COLD, promised=1),
+        step("replaced", recreate, _with("recreate", "please"), about=COLD),
+        # Last, for what is idle once more is pruned once more.
         step("a new Sandbox, pruned soon", create(**idle), about=IDLE, promised=2),
         step("idle and pruned", nothing, _for_reason("Idle"), about=IDLE, by_client=0),
         step("a touch brings it back", touch, about=IDLE),
-        step("a new Sandbox, cold at once", create(**cold), about=COLD, promised=2),
-        step("the first touch of a hot window", touch, about=COLD),
-        step("replaced", recreate, _with("recreate", "please"), about=COLD),
     )

@@ -104,7 +104,7 @@ class Stage:
         try:
             await asyncio.to_thread(process.wait_ready)
             yield process
-        except BaseException:
+        except Exception:
             progress.say(f"The operator's last words:\n{log.read_text(encoding='utf-8')[-3000:]}")
             raise
         finally:

@@ -14,11 +14,11 @@ from testbed import progress
 
 __all__ = ["measure"]
 
-_QUIET = 1.0
+_QUIET = 0.8
 """Seconds without a pass after which a step counts as done."""
-_MARGIN = 0.3
+_MARGIN = 0.2
 """Seconds by which a request may be counted before or after its event arrives here."""
-_PAUSE = 0.25
+_PAUSE = 0.2
 _LONGEST = 60.0
 
 
@@ -115,10 +115,10 @@ def _section(found: tuple[_Counted, ...], count: int) -> Section:
     return Section(
         name="writes",
         title="Writes to the API server",
-        method=f"Each step is done to {count} Sandboxes at once; the figures are for one. The client's own write is "
-        "not counted. The API server's figure is the difference of `apiserver_request_total` (POST, PUT, PATCH and "
-        "DELETE of Sandboxes) around the step, the operator's that of `sandkeeper_api_requests_total`. Events are "
-        "aside.",
+        method=f"Each step is done to several Sandboxes at once ({count}); the figures are for one. The client's own "
+        "write is not counted. The API server's figure is the difference of `apiserver_request_total` (POST, PUT, "
+        "PATCH and DELETE of Sandboxes) around the step, the operator's that of `sandkeeper_api_requests_total`. "
+        "Events are aside.",
         tables=(
             Table(
                 ("for each Sandbox", "promised", "API server", "operator", "Events"), tuple(map(_row, found))

@@ -23,7 +23,7 @@ from lifecycle.situations import (
     wanted,
 )
 from sandkeeper.api.conditions import Phase, Reason
-from sandkeeper.lifecycle import Create, Hold, Stop, decide
+from sandkeeper.lifecycle import Create, Hold, Stop, Unreachable, decide, relies
 
 FIRST = ago(3 * DAY)
 
@@ -151,3 +151,68 @@ def test_recreate_by_one_of_two_is_a_request_of_both() -> None:
     assert {report.drift.reason for report in plan.reports.values() if report.drift} == {
         Reason.RECREATE_REQUESTED
     }
+
+
+# --- letting go ---------------------------------------------------------------------------------------------
+
+
+def test_one_that_belongs_elsewhere_is_let_go_when_it_is_cold_by_itself() -> None:
+    leaver = sandbox("a", created_at=FIRST, desire=moved(), last_used=raw(ago(HOT)))
+    before = situation(leaver, sandbox("b", last_used=raw(NOW)))
+    plan = decide(before)
+    assert plan.rule == "reuse"
+    report = plan.reports["a"]
+    assert (report.phase, report.readiness.ready) == (Phase.PENDING, False)
+    assert "ns/default/agent:b" in report.readiness.message
+    assert not relies(report.record)
+    assert report.record.last_used_at == ago(HOT)
+    assert decide(recorded(before, plan)).reports == plan.reports
+
+
+def test_it_is_let_go_into_nothing_where_it_is_not_sandboxed() -> None:
+    plan = decide(situation(sandbox("a", desire=moved(None)), sandbox("b")))
+    assert plan.reports["a"].phase is Phase.NOT_SANDBOXED
+    assert plan.reports["a"].record.runtime_id is None
+
+
+def test_one_that_is_let_go_counts_for_nothing_any_more() -> None:
+    leaver = sandbox("a", desire=moved(), recreate="1")
+    assert decide(situation(leaver, sandbox("b", stopped=True))).effect == Stop(id="r1")
+    assert decide(situation(leaver, sandbox("b"))).rule == "reuse"
+
+
+def test_it_is_told_before_the_runtime_is_removed_under_it() -> None:
+    plan = decide(
+        situation(sandbox("a", desire=moved()), sandbox("b", desire=wanted(idle=MINUTE), created_at=FIRST))
+    )
+    assert plan.rule == "prune"
+    assert plan.reports["a"].readiness.ready is False
+    assert plan.reports["b"].readiness.reason is Reason.PRUNING
+
+
+def test_it_is_not_let_go_while_it_uses_what_is_here() -> None:
+    stayer = sandbox("b")
+    for leaver, observed in (
+        (sandbox("a", desire=moved(), last_used=raw(ago(HOT - TICK))), runtime()),
+        (sandbox("a", desire=moved(), hold_until=raw(NOW + TICK)), runtime()),
+        (sandbox("a", desire=moved()), runtime(in_use=True)),
+    ):
+        plan = decide(situation(leaver, stayer, observed=observed))
+        assert plan.reports["a"].record.runtime_id == "r1"
+        assert plan.reports["a"].drift is not None
+
+
+def test_it_is_not_let_go_while_nothing_is_known_or_all_is_frozen_or_it_is_paused() -> None:
+    leaver = sandbox("a", desire=moved())
+    unknown = Unreachable(reason=Reason.ENGINE_UNREACHABLE, message="No answer.")
+    assert decide(situation(leaver, sandbox("b"), observed=unknown)).reports["a"].record == known()
+    assert decide(situation(leaver, sandbox("b", desire=POLICY_GONE))).reports["a"].record == known()
+    hands_off = decide(situation(replace(leaver, paused=True), sandbox("b", stopped=True)))
+    assert (hands_off.rule, hands_off.effect) == ("paused", None)
+
+
+def test_it_is_let_go_held_as_it_is_where_nothing_is_left() -> None:
+    leaver = sandbox("a", desire=moved(), hold_until=raw(NOW + HOUR))
+    plan = decide(situation(leaver, sandbox("b"), observed=None))
+    assert plan.reports["a"].record.runtime_id is None
+    assert plan.effect == Create(ruler="b", recovery=True)

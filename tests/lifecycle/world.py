@@ -36,7 +36,6 @@ from sandkeeper.lifecycle import (
     Wanted,
     bound_key,
     decide,
-    is_busy,
     next_failure,
     rebound,
     relies,
@@ -202,26 +201,8 @@ class World:
         recorded = box.recorded_key
         if not box.resolvable:
             return recorded or box.resolved
-        observed = self.runtime_at(recorded)
-        others_stay = any(
-            other.resolved == recorded and other.recorded_key in {None, recorded}
-            for other in self.boxes.values()
-            if other is not box and other.resolvable
-        )
-        return bound_key(
-            resolved=box.resolved,
-            recorded=recorded,
-            runtime_known=relies(box.record) and observed is not None,
-            busy=is_busy(
-                self.claimant(box, recorded or ""),
-                observed=observed,
-                now=self.now,
-                hot=HOT,
-                max_hold=MAX_HOLD,
-            ),
-            in_use=observed is not None and observed.in_use,
-            others_stay=others_stay,
-        )
+        there = self.runtime_at(recorded) is not None
+        return bound_key(resolved=box.resolved, recorded=recorded, runtime_known=there and relies(box.record))
 
     def claimant(self, box: Box, key: str) -> Claimant:
         desire: Desire

@@ -6,7 +6,7 @@ from functools import partial
 from sandkeeper.api.conditions import Phase, Reason
 from sandkeeper.lifecycle.drift import drift_of
 from sandkeeper.lifecycle.instants import after
-from sandkeeper.lifecycle.model import Moved, Plan, Record, Removal, RuntimeState, Stop, Unresolved
+from sandkeeper.lifecycle.model import Plan, Record, Removal, RuntimeState, Stop, Unresolved
 from sandkeeper.lifecycle.reports import (
     RECHECK,
     SOON,
@@ -15,9 +15,11 @@ from sandkeeper.lifecycle.reports import (
     compose,
     frozen,
     noted,
+    parted,
     released,
     removal_of,
     say,
+    say_parting,
 )
 from sandkeeper.lifecycle.use import ALIVE, Claim
 from sandkeeper.lifecycle.view import View
@@ -83,23 +85,7 @@ def gone_elsewhere(view: View) -> Plan | None:
     """Every claimant belongs elsewhere or nowhere, and nothing is left here: let go (mode off comes to rest here)."""
     if view.wanted is not None or view.observed is not None:
         return None
-
-    def target(claim: Claim) -> str | None:
-        return claim.claimant.desire.to if isinstance(claim.claimant.desire, Moved) else None
-
-    def saying(claim: Claim) -> Saying:
-        to = target(claim)
-        if to is None:
-            message = "It is not sandboxed: its policy leaves it out, so nothing is made for it."
-            return say(Phase.NOT_SANDBOXED, Reason.NOT_SANDBOXED, message, ready=True)
-        return say(Phase.PENDING, Reason.PENDING, f"It is moving to {to}.")
-
-    def record(claim: Claim) -> Record:
-        # Whoever was pruned arrives pruned: a change of policy is not a use.
-        kept = claim.record.pruned if target(claim) is not None and not claim.woken else None
-        return replace(released(claim), pruned=kept)
-
-    return compose(view, "gone-elsewhere", saying, record=record)
+    return compose(view, "gone-elsewhere", say_parting, record=parted)
 
 
 def stopped(view: View) -> Plan | None:

@@ -11,18 +11,24 @@ Key = TypeVar("Key")
 
 
 def bound_key(
-    *, resolved: Key, recorded: Key | None, runtime_known: bool, busy: bool, in_use: bool, others_stay: bool
+    *,
+    resolved: Key,
+    recorded: Key | None,
+    runtime_known: bool,
+    busy: bool = False,
+    in_use: bool = False,
+    others_stay: bool = False,
 ) -> Key:
     """Tell the key to which a Sandbox is bound, where its identity may have moved by policy.
 
-    It keeps its old runtime until that is cold; and where nobody else keeps that one, until its removal was announced.
-    ``resolved`` is where it belongs by now, ``recorded`` what its status says.
+    It stays where its status says that its runtime is, until :func:`~sandkeeper.lifecycle.decide.decide` has told it
+    that this is over: because the runtime is removed, or because others keep it and this one no longer uses it. After
+    that, its record relies on nothing. ``resolved`` is where it belongs by now, ``recorded`` what its status says.
 
     - ``runtime_known``: it :func:`relies` on the runtime at the recorded key, and one is there or cannot be excluded.
-    - ``busy``: this Sandbox by itself makes it hot or holds it (:func:`sandkeeper.lifecycle.use.is_busy`).
-    - ``in_use``: a command of a user runs in it. Whose, nobody can tell.
-    - ``others_stay``: another live Sandbox resolves to the recorded key, and its status records this key or none. (One
-      that comes from elsewhere may be kept there still: two that change places would leave both runtimes to nobody.)
+    - ``others_stay``: a short cut. Where another Sandbox keeps the runtime anyway, this one goes without being told
+      first, unless it is ``busy`` by itself (:func:`sandkeeper.lifecycle.use.is_busy`) or the runtime is ``in_use``. A
+      use in the moment between is lost then: its answer still says Ready, of a runtime that it no longer keeps.
     """
     if recorded is None or recorded == resolved or not runtime_known:
         return resolved
@@ -32,9 +38,9 @@ def bound_key(
 def relies(record: Record) -> bool:
     """Whether a Sandbox may rely on the runtime that its record names.
 
-    Not if it never had one that was Ready; nor once the removal was announced: it has been told, and is free to go.
-    Otherwise it would take whatever comes to the old key next for its own, and two Sandboxes that change places would
-    never come to rest.
+    Not if it never had one that was Ready, or was let go; nor once the removal was announced: it has been told, and is
+    free to go. Otherwise it would take whatever comes to the old key next for its own, and two Sandboxes that change
+    places would never come to rest.
     """
     return record.runtime_id is not None and record.removing is None
 

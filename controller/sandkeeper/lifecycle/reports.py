@@ -16,6 +16,7 @@ from sandkeeper.lifecycle.instants import after
 from sandkeeper.lifecycle.model import (
     Drift,
     Effect,
+    Moved,
     Observed,
     Plan,
     Readiness,
@@ -40,9 +41,11 @@ __all__ = [
     "forgotten",
     "frozen",
     "noted",
+    "parted",
     "released",
     "removal_of",
     "say",
+    "say_parting",
     "strictly_after",
 ]
 
@@ -119,6 +122,16 @@ def forgotten(record: Record) -> Record:
     )
 
 
+def parted(claim: Claim) -> Record:
+    """Forget the runtime of a Sandbox that belongs elsewhere.
+
+    One that was pruned arrives pruned: a change of policy is not a use.
+    """
+    desire = claim.claimant.desire
+    kept = isinstance(desire, Moved) and desire.to is not None and not claim.woken
+    return replace(released(claim), pruned=claim.record.pruned if kept else None)
+
+
 def _refreshed(view: View, claim: Claim, record: Record) -> Record:
     """Set the last use where something else is written anyway, or where the recorded one is a hot window old."""
     known = claim.record
@@ -138,6 +151,15 @@ def _refreshed(view: View, claim: Claim, record: Record) -> Record:
 def say(phase: Phase, reason: Reason, message: str, *, ready: bool | None = False) -> Saying:
     """Put a phase and a value of Ready together."""
     return phase, Readiness(ready=ready, reason=reason, message=message)
+
+
+def say_parting(claim: Claim) -> Saying:
+    """Tell a Sandbox that belongs elsewhere that it is on its way, or that it has arrived at nothing."""
+    desire = claim.claimant.desire
+    if isinstance(desire, Moved) and desire.to is not None:
+        return say(Phase.PENDING, Reason.PENDING, f"It is moving to {desire.to}.")
+    message = "It is not sandboxed: its policy leaves it out, so nothing is made for it."
+    return say(Phase.NOT_SANDBOXED, Reason.NOT_SANDBOXED, message, ready=True)
 
 
 def compose(
@@ -207,7 +229,9 @@ def _finished(
     for claim in view.conflicting:
         if not claim.claimant.paused:
             reports[claim.uid] = _conflict(view, claim)
-    validities = [claim.valid_at for claim in (*view.claims, *view.conflicting)]
+    for claim in view.leaving:
+        reports[claim.uid] = _report(claim, say_parting, _refreshed(view, claim, parted(claim)))
+    validities = [claim.valid_at for claim in (*view.claims, *view.conflicting, *view.leaving)]
     return Plan(rule=rule, effect=effect, reports=reports, wake_at=_soonest(view, (*wake, *validities)))
 
 

@@ -40,6 +40,8 @@ class View:
     """Those who count, oldest first."""
     conflicting: tuple[Claim, ...]
     """Those who want something else than the ruler, and claim nothing."""
+    leaving: tuple[Claim, ...] = ()
+    """Those who belong elsewhere and no longer use what stays here for others: they are let go."""
 
     @property
     def now(self) -> datetime:
@@ -165,16 +167,22 @@ def look(situation: Situation) -> View:
     observed = situation.observed if isinstance(situation.observed, Observed) else None
     counting: list[Claim] = []
     conflicting: list[Claim] = []
+    leaving: list[Claim] = []
     for claimant in sorted(situation.claimants, key=_age):
         claim = read_claim(claimant, observed=observed, now=situation.now, max_hold=windows.max_hold)
-        agrees = ruler is None or _agree(claimant, ruler)
-        (counting if agrees else conflicting).append(claim)
+        if ruler is not None and not _agree(claimant, ruler):
+            conflicting.append(claim)
+        elif ruler is not None and _is_leaving(claim, ruler, situation, windows):
+            leaving.append(claim)
+        else:
+            counting.append(claim)
     return View(
         situation=situation,
         ruler=ruler,
         windows=windows,
         claims=tuple(counting),
         conflicting=tuple(conflicting),
+        leaving=tuple(leaving),
     )
 
 
@@ -200,4 +208,19 @@ def _agree(claimant: Claimant, ruler: Claimant) -> bool:
         isinstance(mine, Wanted)
         and isinstance(theirs, Wanted)
         and (mine.backend, mine.config_hash) == (theirs.backend, theirs.config_hash)
+    )
+
+
+def _is_leaving(claim: Claim, ruler: Claimant, situation: Situation, windows: Windows) -> bool:
+    """Whether a claimant that belongs elsewhere is to be let go, for others stay and it is cold by itself.
+
+    It is told so before it stops counting, like anybody whose runtime is removed. One that is paused cannot be told.
+    """
+    if not isinstance(claim.claimant.desire, Moved) or not isinstance(ruler.desire, Wanted):
+        return False
+    if claim.claimant.paused or isinstance(situation.observed, Unreachable):
+        return False
+    return situation.observed is None or not (
+        claim.held_until is not None
+        or is_hot(situation.observed, last_use=claim.last_use, now=situation.now, hot=windows.hot)
     )

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from sandkeeper.api.errors import SandkeeperError
 from sandkeeper.api.policy import Backend
-from sandkeeper.cluster.api import ApiError, Conflict, KubeApi
+from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.events import EventPoster
 from sandkeeper.cluster.leadership import AlwaysLeader, Leadership, NotLeader
@@ -28,9 +28,11 @@ from sandkeeper.config.canonical import EPOCH
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import installation_id
 from sandkeeper.config.operator import OperatorConfig
+from sandkeeper.reconcile.belonging import Belonging
 from sandkeeper.reconcile.claims import Claims
 from sandkeeper.reconcile.deadlines import Deadlines
 from sandkeeper.reconcile.effects import Effects
+from sandkeeper.reconcile.finalizers import Finalizers
 from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.reconcile.passes import Reconciler
 from sandkeeper.reconcile.queue import KeyedQueue
@@ -170,8 +172,10 @@ class Operator:
         return Reconciler(
             api=self._api,
             claims=self._claims,
+            belonging=Belonging(self._claims, self._runtimes, _now),
             effects=Effects(self._runtimes, self.metrics),
             keeper=keeper,
+            finalizers=Finalizers(keeper=keeper, claims=self._claims, metrics=self.metrics),
             leadership=self._leadership,
             budget=RemovalBudget(self._config.removals),
             queue=self._queue,
@@ -224,8 +228,8 @@ class Operator:
                 rule = await reconciler.look(key)
         except NotLeader:
             return  # whoever leads now looks at everything
-        except Conflict:
-            self._queue.add(key)  # the newest state is in the cache already
+        except (Conflict, NotFound):
+            self._look_again(key)
         except (ApiError, SandkeeperError) as error:
             self._retry(key, str(error))
         except Exception:
@@ -234,6 +238,14 @@ class Operator:
         else:
             self._retries.pop(key, None)
             self.metrics.passes.labels(rule).inc()
+
+    def _look_again(self, key: RuntimeKey) -> None:
+        """Look at what somebody wrote meanwhile, which is in the cache by now; with a pause if that happens again."""
+        if key in self._retries:
+            self._retry(key, "the object keeps changing")
+        else:
+            self._retries[key] = 0
+            self._queue.add(key)
 
     def _retry(self, key: RuntimeKey, why: str) -> None:
         count = self._retries[key] = self._retries.get(key, 0) + 1

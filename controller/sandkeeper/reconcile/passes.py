@@ -15,7 +15,7 @@ from typing import Final
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import SandkeeperError, Transient
 from sandkeeper.api.policy import Backend
-from sandkeeper.cluster.api import Conflict, KubeApi, NotFound
+from sandkeeper.cluster.api import KubeApi
 from sandkeeper.cluster.leadership import AlwaysLeader, Leadership
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.lifecycle import (
@@ -31,17 +31,18 @@ from sandkeeper.lifecycle import (
     Setup,
     Situation,
     Unreachable,
-    bound_key,
     decide,
     next_failure,
 )
+from sandkeeper.reconcile.belonging import Belonging
 from sandkeeper.reconcile.claims import Claim, Claims, is_private
 from sandkeeper.reconcile.deadlines import Deadlines
 from sandkeeper.reconcile.effects import Effects
+from sandkeeper.reconcile.finalizers import Finalizers
 from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.reconcile.queue import KeyedQueue
 from sandkeeper.reconcile.removals import RemovalBudget
-from sandkeeper.reconcile.situations import Memory, claimant_of, is_paused, keeps_busy
+from sandkeeper.reconcile.situations import Memory, claimant_of, is_paused
 from sandkeeper.reconcile.statuses import paused_status, status_of
 from sandkeeper.runtimes.protocol import Order
 
@@ -53,8 +54,6 @@ _MOST_STEPS: Final = 20
 """More than any life needs in one go; beyond it something goes round in circles, and back-off is the answer."""
 _LONG_STEP: Final = 2.0
 """Seconds after which a step that is still going on is told in the status."""
-_ENGINE_GRACE: Final = timedelta(minutes=5)
-"""How long a deletion waits for an engine that does not answer; then the sweep finishes it later."""
 _CLOCK_TOLERANCE: Final = 30.0
 """Seconds that our clock may be off the API server's for removals that depend on time."""
 
@@ -69,8 +68,10 @@ class Reconciler:
         *,
         api: KubeApi,
         claims: Claims,
+        belonging: Belonging,
         effects: Effects,
         keeper: Keeper,
+        finalizers: Finalizers,
         leadership: Leadership | AlwaysLeader,
         budget: RemovalBudget,
         queue: KeyedQueue[RuntimeKey],
@@ -82,6 +83,8 @@ class Reconciler:
         self._claims = claims
         self._effects = effects
         self._keeper = keeper
+        self._belonging = belonging
+        self._finalizers = finalizers
         self._leadership = leadership
         self._budget = budget
         self._queue = queue
@@ -93,13 +96,14 @@ class Reconciler:
     async def look(self, key: RuntimeKey) -> str:
         """Make one pass; return the name of the rule that settled it.
 
-        Raises :class:`~sandkeeper.cluster.api.ApiError` and :class:`~sandkeeper.cluster.leadership.NotLeader`.
+        Raises :class:`~sandkeeper.cluster.api.ApiError` (a Conflict: look again, at what is there now),
+        :class:`~sandkeeper.cluster.leadership.NotLeader`, and a SandkeeperError where it goes round in circles.
         """
         seen: Observed | None = None
         fresh: str | None = None
         failed: type[Effect] | None = None
         for _ in range(_MOST_STEPS):
-            claims = self._bound(key)
+            claims = self._belonging.bound(key)
             observed = seen or await self._observe(key, claims)
             plan = self._decide(key, claims, observed, fresh=fresh)
             effect = plan.effect
@@ -118,7 +122,7 @@ class Reconciler:
             self._mourn(key, effect, claims, observed)
             if isinstance(effect, Create) and self._must_wait(key):
                 continue
-            claims = self._bound(key)  # as we wrote them in announcing
+            claims = self._belonging.bound(key)  # as we wrote them in announcing
             try:
                 seen = await self._act(key, effect, plan, claims, observed)
                 fresh = seen.id if isinstance(effect, Create) and seen else fresh
@@ -130,34 +134,6 @@ class Reconciler:
         raise Transient(Reason.PENDING, f"{key} did not come to rest in {_MOST_STEPS} steps")
 
     # --- observe ------------------------------------------------------------------------------------------------------
-
-    def _bound(self, key: RuntimeKey) -> tuple[Claim, ...]:
-        """Return the live claims that belong to the key now."""
-        return tuple(
-            claim
-            for claim in self._claims.of(key)
-            if claim.sandbox.deleting_since is None and self._key_of(claim) == key
-        )
-
-    def _key_of(self, claim: Claim) -> RuntimeKey:
-        """Return which of its keys a claim belongs to at the moment."""
-        recorded = claim.recorded
-        if recorded is None or recorded == claim.resolved:
-            return claim.resolved
-        stay = any(
-            other.resolved == recorded
-            and other.recorded in {None, recorded}
-            and other.sandbox.deleting_since is None
-            for other in self._claims.of(recorded)
-        )
-        return bound_key(
-            resolved=claim.resolved,
-            recorded=recorded,
-            runtime_known=any(r.knows(recorded) for r in self._effects.runtimes.values()),
-            busy=keeps_busy(claim, recorded, now=self._now()),
-            in_use=False,  # where others stay nothing is removed, and where nobody does, the claim stays anyway
-            others_stay=stay,
-        )
 
     async def _observe(self, key: RuntimeKey, claims: tuple[Claim, ...]) -> Observed | Unreachable | None:
         if is_private(key):
@@ -235,13 +211,16 @@ class Reconciler:
         claims: tuple[Claim, ...],
         observed: Seen,
     ) -> bool:
-        """Announce a removal, or prove that nobody claims the runtime; False: somebody came in between."""
+        """Announce a removal, or prove that nobody claims the runtime; False: somebody does.
+
+        Raises :class:`~sandkeeper.cluster.api.Conflict` where somebody wrote in between: the removal is off.
+        """
         if effect.announced:
-            return await self._report(key, plan, claims, observed)
-        if effect.removal is Removal.UNCLAIMED and not self._leaving(key):
+            await self._report(key, plan, claims, observed)
+        elif effect.removal is Removal.UNCLAIMED and not self._belonging.leaving(key):
             # Nobody asked for this removal: what a cache lacks is not proof enough.
             await self._keeper.refresh_namespace(key.namespace)
-            if self._bound(key) or self._leaving(key):
+            if self._belonging.bound(key) or self._belonging.leaving(key):
                 self._queue.add(key)
                 return False
         return True
@@ -256,7 +235,7 @@ class Reconciler:
     ) -> Observed | None:
         order = self._order(key, effect, claims)
         if isinstance(effect, Create) and order is not None and order.config.backend is Backend.DOCKER:
-            claims = await self._with_finalizers(claims)
+            claims = await self._finalizers.put_on(claims)
         self._leadership.check()
         there = observed if isinstance(observed, Observed) else None
         doing = asyncio.ensure_future(self._effects.carry_out(effect, key=key, order=order, observed=there))
@@ -271,39 +250,41 @@ class Reconciler:
         if isinstance(effect, Setup):
             memory.setup_done = effect.id
         if isinstance(effect, Preflight) and order is not None:
-            memory.preflight = PreflightCheck(config_hash=order.config_hash)
+            memory.preflight, memory.preflight_failure = PreflightCheck(config_hash=order.config_hash), None
         return result
 
     def _order(self, key: RuntimeKey, effect: Effect, claims: tuple[Claim, ...]) -> Order | None:
         if not isinstance(effect, (Create, Setup, Preflight)):
             return None
-        ruler = next(claim for claim in claims if claim.sandbox.uid == effect.ruler)
-        config, config_hash = ruler.resolution.config, ruler.resolution.config_hash
-        if config is None or config_hash is None:
-            return None
-        return Order(key=key, config=config, config_hash=config_hash)
+        for claim in claims:
+            config, config_hash = claim.resolution.config, claim.resolution.config_hash
+            if claim.sandbox.uid == effect.ruler and config is not None and config_hash is not None:
+                return Order(key=key, config=config, config_hash=config_hash)
+        return None  # the ruler has gone, or wants something else, since this was decided
 
     def _note_failure(
         self, key: RuntimeKey, effect: Effect, error: SandkeeperError, claims: tuple[Claim, ...]
     ) -> None:
         memory = self._memory[key]
-        now = self._now()
+        checked = isinstance(effect, Preflight)
         failure = next_failure(
-            memory.failure,
+            memory.preflight_failure if checked else memory.failure,
             reason=error.reason,
             message=error.message,
-            now=now,
+            now=self._now(),
             ran_for=None,
             jitter=_jitter(),
         )
         order = self._order(key, effect, claims)
-        if isinstance(effect, Preflight) and order is not None:
-            memory.preflight = PreflightCheck(
-                config_hash=order.config_hash,
-                problem=error.reason,
-                message=error.message,
-                retry_at=failure.retry_at,
-            )
+        if checked:
+            memory.preflight_failure = failure
+            if order is not None:
+                memory.preflight = PreflightCheck(
+                    config_hash=order.config_hash,
+                    problem=error.reason,
+                    message=error.message,
+                    retry_at=failure.retry_at,
+                )
             return
         if isinstance(effect, Setup):
             memory.mourned = effect.id  # it is removed for this failure, not for one more
@@ -319,84 +300,32 @@ class Reconciler:
 
     async def _settle(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:
         if isinstance(observed, Observed) and observed.backend == Backend.DOCKER.value:
-            claims = await self._with_finalizers(claims)
-        if not await self._report(key, plan, claims, observed):
-            return
-        patience = await self._let_go(key, claims, observed)
+            claims = await self._finalizers.put_on(claims)
+        await self._report(key, plan, claims, observed)
+        await self._finalizers.take_off_unsandboxed(key, claims)
+        leaving = self._belonging.leaving(key)
+        nothing_left = observed is None or bool(claims)  # where others have a claim, it is theirs now
+        patience = await self._finalizers.let_go(leaving, nothing_left=nothing_left, now=self._now())
         for claim in self._claims.of(key):
             # A Sandbox that left this key waits for nothing else to tell it so.
-            if claim.recorded == key and (elsewhere := self._key_of(claim)) != key:
+            if claim.recorded == key and (elsewhere := self._belonging.key_of(claim)) != key:
                 self._queue.add(elsewhere)
         moments = [moment for moment in (plan.wake_at, patience) if moment is not None]
         self._deadlines.set(key, min(moments, default=None))
         if observed is None and not self._claims.of(key):
             self._memory.pop(key, None)
 
-    async def _report(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> bool:
-        """Write what is to be said; False: somebody was quicker, and the key is in the queue again."""
+    async def _report(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:
+        """Write what is to be said, each on condition that nothing was written since the decision."""
         now = self._now()
         there = observed if isinstance(observed, Observed) else None
         for claim in claims:
-            sandbox = claim.sandbox
-            report = plan.reports.get(sandbox.uid)
+            report = plan.reports.get(claim.sandbox.uid)
             if report is not None:
                 status = status_of(claim, report, key=key, observed=there, now=now)
+                await self._keeper.write_status(claim.sandbox, status)
             elif is_paused(claim):
-                status = paused_status(sandbox, now=now)
-            else:
-                continue
-            try:
-                await self._keeper.write_status(sandbox, status)
-            except (Conflict, NotFound):
-                self._queue.add(key)
-                return False
-        return True
-
-    async def _with_finalizers(self, claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
-        """Put the finalizer on each claim that lacks it, and return the claims as they are then."""
-        result = []
-        for claim in claims:
-            if claim.sandbox.has_finalizer or is_paused(claim):
-                result.append(claim)
-            else:
-                result.append(self._claims.resolve(await self._keeper.add_finalizer(claim.sandbox)))
-        return tuple(result)
-
-    def _leaving(self, key: RuntimeKey) -> tuple[Claim, ...]:
-        """Return the claims that are being deleted and wait for us."""
-        return tuple(
-            claim
-            for claim in self._claims.of(key)
-            if claim.sandbox.deleting_since is not None
-            and claim.sandbox.has_finalizer
-            and (claim.recorded or claim.resolved) == key
-        )
-
-    async def _let_go(self, key: RuntimeKey, claims: tuple[Claim, ...], observed: Seen) -> datetime | None:
-        """Drop the finalizer of what no longer needs it; return when to ask again.
-
-        What is being deleted goes once nothing of it is left, or once its engine has been silent for too long. What
-        is not sandboxed has nothing left that a finalizer would guard.
-        """
-        if is_private(key):
-            for claim in claims:
-                if claim.sandbox.has_finalizer and claim.resolution.problem is None:
-                    await self._keeper.drop_finalizer(claim.sandbox)
-        patience: datetime | None = None
-        for claim in self._leaving(key):
-            limit = (claim.sandbox.deleting_since or self._now()) + _ENGINE_GRACE
-            if observed is None or claims:
-                await self._keeper.drop_finalizer(claim.sandbox)
-            elif self._now() > limit:
-                logger.warning(
-                    "Letting %s/%s go though its engine does not answer; the sweep removes the container later",
-                    *claim.sandbox.id,
-                )
-                self._effects.metrics.finalizers_released.inc()
-                await self._keeper.drop_finalizer(claim.sandbox)
-            else:
-                patience = min(patience or limit, limit + timedelta(seconds=1))
-        return patience
+                await self._keeper.write_status(claim.sandbox, paused_status(claim.sandbox, now=now))
 
 
 def _jitter() -> float:

@@ -34,6 +34,7 @@ class Memory:
     failed_hash: str | None = None
     """Of the configuration that failed: another one is tried at once."""
     preflight: PreflightCheck | None = None
+    preflight_failure: Failure | None = None
     setup_done: str | None = None
     mourned: str | None = None
     """Id of the last runtime whose death was counted as a failure."""

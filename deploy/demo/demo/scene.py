@@ -60,35 +60,41 @@ def take_down(places: Places) -> None:
     """Remove what the demo made. The containers go by the operator's hand, so it goes after them."""
     made = Belongings(places.made)
     known = bed.load(places.layout)
-    if known is not None:
+    if known is None:
+        operator_process.stop(places)
+    else:
         stage = Stage(places=places, variables=known.environment(), user=household.owner())
         try:
-            _take_household_down(stage, made)
+            _empty(stage)
         except subprocess.CalledProcessError as error:
             if _BED not in made:
                 raise
             # After a restart of the machine, for example. What would be left goes with the test bed.
             progress.say(f"The cluster does not answer: {error.stderr.strip()}")
-    operator_process.stop(places)
-    if known is not None:
+        operator_process.stop(places)
         if not (_BED in made and known.own_engine):
             image.remove(known.docker_host)
         if _BED in made:
             bed.down(places.layout)
         else:
+            _uninstall(stage, made)
             progress.say("The test bed was up before the demo, and stays")
     household.remove(places.household)
     shutil.rmtree(places.state, ignore_errors=True)
 
 
-def _take_household_down(stage: Stage, made: Belongings) -> None:
-    if _exists(stage, f"namespace/{NAMESPACE}"):
-        if not operator_process.runs(stage.places):
-            # A Sandbox waits for the operator to say that its container is gone.
-            operator_process.start(stage)
-        with progress.step("Deleting the household", aloud=False):
-            stage.kubectl("delete", "namespace", NAMESPACE, aloud=False)
+def _empty(stage: Stage) -> None:
+    if not _exists(stage, f"namespace/{NAMESPACE}"):
+        return
+    if not operator_process.runs(stage.places):
+        # A Sandbox waits for the operator to say that its container is gone.
+        operator_process.start(stage)
+    with progress.step("Deleting the household", aloud=False):
+        stage.kubectl("delete", "namespace", NAMESPACE, aloud=False)
+
+
+def _uninstall(stage: Stage, made: Belongings) -> None:
     if SYSTEM_NAMESPACE in made:
-        stage.kubectl("delete", "namespace", SYSTEM_NAMESPACE, "--wait=false", aloud=False)
+        stage.kubectl("delete", "namespace", SYSTEM_NAMESPACE, "--ignore-not-found", aloud=False)
     if _CRDS in made:
-        stage.kubectl("delete", *_DEFINITIONS, aloud=False)
+        stage.kubectl("delete", "--ignore-not-found", *_DEFINITIONS, aloud=False)
