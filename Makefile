@@ -11,7 +11,7 @@ DEMO := $(BIN)/python -m demo
 
 .PHONY: help
 help: ## Say what there is
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 $(VENV)/.locked: requirements/dev.txt pyproject.toml
 	@echo "Installing the locked Python packages into $(VENV)"
@@ -42,6 +42,11 @@ cluster-status: venv ## Say how each of its parts fares
 cluster-down: venv ## Take it down and leave nothing
 	@$(TESTBED) down
 
+.PHONY: env
+env: venv ## Print the environment that speaks to it, for eval
+	@$(TESTBED) env
+	@echo "export PATH=$(abspath $(BIN)):\$$PATH"
+
 .PHONY: demo demo-down
 demo: venv ## Walk through the life of sandboxes, on a real cluster
 	@$(DEMO) up
@@ -67,13 +72,20 @@ crds: venv ## Generate the CRDs and their reference from the models
 	@$(BIN)/python -m sandkeeper.api.crd --write crds
 	@$(BIN)/python -m sandkeeper.api.reference --write docs/reference
 
+# Which parts of the test bed have to be built and installed takes minutes once; a test's time limit is no place for it.
+.PHONY: test-tools
+test-tools: venv
+	@command -v busybox >/dev/null || { apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends busybox-static; }
+	@$(TESTBED) build
+
 .PHONY: test test-fast test-nightly
-test: check ## Run everything: checks, then all tests, on a real cluster and a real engine
+test: check test-tools ## Run everything: checks, then all tests, on a real cluster and a real engine
 	@$(BIN)/pytest -n 2 --dist loadgroup -m "not nightly"
 test-fast: venv ## Run the tests that need neither cluster nor engine
 	@$(BIN)/pytest -m "not cluster and not engine and not testbed_cycle and not nightly"
-test-nightly: check ## Run the long storms too
-	@$(BIN)/pytest -n 2 --dist loadgroup
+test-nightly: check test-tools ## Run the long storms too
+	@HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 --dist loadgroup
 
 .PHONY: bench
 bench: venv ## Measure, and write docs/performance.md anew

@@ -41,7 +41,9 @@ async def read(kube: Kube, operator: OperatorProcess) -> Reading:
     server = 0.0
     for name, labels, value in _samples(await kube.text("/metrics"), "apiserver_request_total{"):
         ours = labels.get("group") == GROUP and labels.get("resource") == "sandboxes"
-        if name == "apiserver_request_total" and ours and labels["verb"] in _VERBS:
+        # What was refused, or only tried, has written nothing.
+        done = labels.get("code", "").startswith("2") and not labels.get("dry_run")
+        if name == "apiserver_request_total" and ours and done and labels["verb"] in _VERBS:
             server += value
     own = events = 0.0
     for name, labels, value in _samples(operator.read("/metrics"), "sandkeeper_"):

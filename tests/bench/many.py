@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import counters
-from bench.figures import Section, Series, Table, ratio, seconds
+from bench.figures import Section, Series, Table, milliseconds, ratio, seconds
 from bench.ready import is_running
 from bench.stage import WORKERS, Stage
 from sandkeeper.api.names import Label
+from support.operator import OperatorProcess
 from testbed import progress
 
 __all__ = ["measure"]
@@ -25,6 +26,8 @@ class _Found:
     first: list[float]
     """Until the first Sandbox of each round was Ready."""
     theirs: list[float]
+    work: list[float]
+    """Seconds of processor time for each Sandbox made, by round."""
     memory_empty: float = 0.0
     memory_full: float = 0.0
     processor: float = 0.0
@@ -35,7 +38,7 @@ class _Found:
 
 async def measure(stage: Stage, *, count: int, rounds: int, idle_seconds: float) -> Section:
     """Apply ``count`` Sandboxes at once, ``rounds`` times, in turns with as many bare containers."""
-    found = _Found([], [], [])
+    found = _Found([], [], [], [])
     async with stage.operator() as operator:
         pid = operator.process.pid
         await asyncio.sleep(2)
@@ -43,19 +46,14 @@ async def measure(stage: Stage, *, count: int, rounds: int, idle_seconds: float)
         for number in range(rounds):
             names = [f"many-{number}-{one}" for one in range(count)]
             found.theirs.append(await _by_hand(stage, count))
+            used = _processor(pid)
             await _apply(stage, names, found)
+            found.work.append((_processor(pid) - used) / count)
             progress.say(f"{count} at once: {found.ours[-1]:.1f} s, and by hand {found.theirs[-1]:.1f} s")
             if number == rounds - 1:
                 await asyncio.sleep(3)
                 found.memory_full = _memory(pid)
-                before, used, began = (
-                    await counters.read(stage.kube, operator),
-                    _processor(pid),
-                    time.monotonic(),
-                )
-                await asyncio.sleep(idle_seconds)
-                found.processor = (_processor(pid) - used) / (time.monotonic() - began)
-                found.writes = (await counters.read(stage.kube, operator)).since(before).own
+                await _rest(stage, operator, found, idle_seconds)
             await asyncio.gather(*(stage.delete(name, limit=_LIMIT) for name in names))
     return _section(found, count=count, idle_seconds=idle_seconds)
 
@@ -73,16 +71,26 @@ async def _apply(stage: Stage, names: list[str], found: _Found) -> None:
     assert ids == {container["Id"] for container in there if container["State"] == "running"}
 
 
-async def _by_hand(stage: Stage, count: int) -> float:
-    def all_of_them() -> tuple[float, list[str]]:
-        with ThreadPoolExecutor(WORKERS) as pool:
-            began = time.monotonic()
-            made = list(pool.map(lambda _: stage.bare.make(), range(count)))
-            took = time.monotonic() - began
-            list(pool.map(stage.bare.remove, made))
-        return took, made
+async def _rest(stage: Stage, operator: OperatorProcess, found: _Found, idle_seconds: float) -> None:
+    pid = operator.process.pid
+    before = await counters.read(stage.kube, operator)
+    used, began = _processor(pid), time.monotonic()
+    await asyncio.sleep(idle_seconds)
+    found.processor = (_processor(pid) - used) / (time.monotonic() - began)
+    found.writes = (await counters.read(stage.kube, operator)).since(before).own
 
-    took, _ = await asyncio.to_thread(all_of_them)
+
+async def _by_hand(stage: Stage, count: int) -> float:
+    loop = asyncio.get_running_loop()
+    pool = ThreadPoolExecutor(WORKERS)
+    try:
+        began = time.monotonic()
+        made = await asyncio.gather(*(loop.run_in_executor(pool, stage.bare.make) for _ in range(count)))
+        took = time.monotonic() - began
+        await asyncio.gather(*(loop.run_in_executor(pool, stage.bare.remove, each) for each in made))
+    finally:
+        # Who interrupts us waits for the calls that have begun, or they would make containers behind our back.
+        pool.shutdown(cancel_futures=True)
     return took
 
 
@@ -111,6 +119,7 @@ def _section(found: _Found, *, count: int, idle_seconds: float) -> Section:
     upkeep = (
         ("resident memory, no Sandbox", f"{found.memory_empty:.0f} MiB"),
         (f"resident memory, {count} Sandboxes", f"{found.memory_full:.0f} MiB"),
+        ("processor, for each Sandbox made", milliseconds(Series.of(found.work).p50)),
         (f"processor, {count} Sandboxes at rest", f"{found.processor * 100:.1f} % of a core"),
         (f"writes, {count} Sandboxes at rest for {idle_seconds:g} s", f"{found.writes:g}"),
     )
@@ -131,6 +140,7 @@ def _section(found: _Found, *, count: int, idle_seconds: float) -> Section:
             "secondsByHand": [round(each, 2) for each in found.theirs],
             "ratio": round(ratio(ours.p50, theirs.p50), 3),
             "residentMiB": {"0": round(found.memory_empty, 1), str(count): round(found.memory_full, 1)},
+            "processorSecondsEach": [round(each, 4) for each in found.work],
             "idleProcessor": round(found.processor, 4),
             "idleWrites": found.writes,
         },

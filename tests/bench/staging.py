@@ -124,13 +124,15 @@ def _remove_image(client: APIClient, image: str) -> None:
 async def _clear(kube: Kube, client: APIClient, namespace: str) -> None:
     """Remove what the namespace has, on both sides; the operator is gone, so its finalizers are ours to take off."""
     progress.say("Clearing the stage")
+    # A call that was interrupted goes on in its thread; what it makes is to be seen below.
+    await asyncio.get_running_loop().shutdown_default_executor()
     listed = await kube.request("GET", sandboxes(namespace))
     await kube.request("DELETE", sandboxes(namespace))
     for found in listed["items"]:
         with suppress(aiohttp.ClientResponseError):
             path = sandboxes(namespace, found["metadata"]["name"])
             await kube.request("PATCH", path, body={"metadata": {"finalizers": None}})
-    await asyncio.to_thread(_remove_containers, client, namespace)
+    _remove_containers(client, namespace)
     with suppress(aiohttp.ClientResponseError):
         await kube.request("DELETE", f"/api/v1/namespaces/{namespace}")
 

@@ -14,12 +14,17 @@ from testbed import progress
 
 __all__ = ["measure"]
 
-_QUIET = 0.8
+_QUIET = 0.6
 """Seconds without a pass after which a step counts as done."""
-_MARGIN = 0.2
-"""Seconds by which a request may be counted before or after its event arrives here."""
 _PAUSE = 0.2
 _LONGEST = 60.0
+
+
+@dataclass(frozen=True)
+class _State:
+    reading: Reading
+    others: int
+    """Events of Sandboxes that are not ours."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,12 @@ class _Counted:
     """For each Sandbox, as the operator counts."""
     events: float
     alone: bool
-    """Whether nobody else wrote meanwhile, so that the API server's figure is ours alone."""
+    """Whether nobody else changed a Sandbox meanwhile, so that the API server's figure is ours alone."""
+
+    @property
+    def certain(self) -> bool:
+        """Whether the step need not be counted again; a write of others that changes nothing is not seen otherwise."""
+        return self.alone and self.server == self.own
 
 
 async def measure(stage: Stage, *, count: int, idle: int, tries: int) -> Section:
@@ -45,39 +55,35 @@ async def measure(stage: Stage, *, count: int, idle: int, tries: int) -> Section
     async with stage.operator() as operator, Watch(stage.kube, None) as everyone:
         for number in range(tries):
             names = [f"writes-{number}-{one}" for one in range(count)]
+            before = await _settled(stage, operator, everyone)
             for step in life.steps(stage):
                 about = [name + step.about for name in names]
-                counted = await _count(stage, operator, everyone, step, about)
-                if step.title not in found or not found[step.title].alone:
-                    found[step.title] = counted
+                await asyncio.gather(*map(step.act, about))
+                await asyncio.gather(*(stage.watch.until(name, step.reached) for name in about))
+                after = await _settled(stage, operator, everyone)
+                if step.title not in found or not found[step.title].certain:
+                    found[step.title] = _count(step, before, after, count)
+                before = after
             await asyncio.gather(*(stage.delete(n + kind) for n in names for kind in (life.IDLE, life.COLD)))
-            alone = sum(each.alone for each in found.values())
-            progress.say(f"Writes: {alone} of {len(found)} steps counted while nobody else wrote")
-            if alone == len(found):
+            certain = sum(each.certain for each in found.values())
+            progress.say(f"Writes: {certain} of {len(found)} steps counted while nobody else wrote")
+            if certain == len(found):
                 break
     return _section(tuple(found.values()), count)
 
 
-async def _count(
-    stage: Stage, operator: OperatorProcess, everyone: Watch, step: Step, names: list[str]
-) -> _Counted:
-    others = everyone.elsewhere(stage.namespace)
-    await asyncio.sleep(_MARGIN)
-    before = await counters.read(stage.kube, operator)
-    await asyncio.gather(*map(step.act, names))
-    await asyncio.gather(*(stage.watch.until(name, step.reached) for name in names))
-    added = (await _settled(stage, operator)).since(before)
-    await asyncio.sleep(_MARGIN)
+def _count(step: Step, before: _State, after: _State, count: int) -> _Counted:
+    added = after.reading.since(before.reading)
     return _Counted(
         step=step,
-        server=added.server / len(names) - step.by_client,
-        own=added.own / len(names),
-        events=added.events / len(names),
-        alone=everyone.elsewhere(stage.namespace) == others,
+        server=added.server / count - step.by_client,
+        own=added.own / count,
+        events=added.events / count,
+        alone=after.others == before.others,
     )
 
 
-async def _settled(stage: Stage, operator: OperatorProcess) -> Reading:
+async def _settled(stage: Stage, operator: OperatorProcess, everyone: Watch) -> _State:
     """Wait until the operator has nothing left to do, and return what the counters say then."""
     async with asyncio.timeout(_LONGEST):
         passes, quiet = -1.0, 0.0
@@ -86,7 +92,9 @@ async def _settled(stage: Stage, operator: OperatorProcess) -> Reading:
             now = await asyncio.to_thread(counters.passes, operator)
             quiet = quiet + _PAUSE if now == passes else 0.0
             passes = now
-    return await counters.read(stage.kube, operator)
+    reading = await counters.read(stage.kube, operator)
+    await asyncio.sleep(_PAUSE)  # what was counted may be told a moment later
+    return _State(reading, everyone.elsewhere(stage.namespace))
 
 
 def _number(value: float) -> str:
