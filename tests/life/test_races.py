@@ -30,7 +30,7 @@ class Toucher:
 
     def touch(self, name: str) -> dict[str, Any]:
         now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        answer: dict[str, Any] = self._objects.patch_namespaced_custom_object(
+        answer: Any = self._objects.patch_namespaced_custom_object(
             GROUP,
             VERSION,
             self._namespace,
