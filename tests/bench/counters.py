@@ -24,6 +24,8 @@ class Reading:
     """Writes to Sandboxes that the API server had, whoever made them."""
     own: float
     """Writes to Sandboxes that the operator says it made."""
+    refused: float
+    """Writes to Sandboxes that the operator says were refused: somebody was quicker."""
     events: float
     """Events that the operator says it posted."""
 
@@ -32,6 +34,7 @@ class Reading:
         return Reading(
             server=self.server - before.server,
             own=self.own - before.own,
+            refused=self.refused - before.refused,
             events=self.events - before.events,
         )
 
@@ -45,12 +48,16 @@ async def read(kube: Kube, operator: OperatorProcess) -> Reading:
         done = labels.get("code", "").startswith("2") and not labels.get("dry_run")
         if name == "apiserver_request_total" and ours and done and labels["verb"] in _VERBS:
             server += value
-    own = events = 0.0
+    own = refused = events = 0.0
     for name, labels, value in _samples(operator.read("/metrics"), "sandkeeper_"):
         if name == "sandkeeper_api_requests_total" and labels["verb"] in _VERBS:
-            own += value if labels["resource"] in _OWN else 0
-            events += value if labels["resource"] == "events" else 0
-    return Reading(server=server, own=own, events=events)
+            if labels["resource"] == "events":
+                events += value
+            elif labels["resource"] in _OWN and labels["code"].startswith("2"):
+                own += value
+            elif labels["resource"] in _OWN:
+                refused += value
+    return Reading(server=server, own=own, refused=refused, events=events)
 
 
 def passes(operator: OperatorProcess) -> float:

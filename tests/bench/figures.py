@@ -1,11 +1,12 @@
 """Figures: series of samples, tables of them, and the sections that a report is made of."""
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Json", "Section", "Series", "Table", "milliseconds", "ratio", "seconds"]
+__all__ = ["Json", "Section", "Series", "Table", "milliseconds", "ratio", "seconds", "wrapped"]
 
 Json = dict[str, Any]
 
@@ -62,6 +63,11 @@ def ratio(one: float, other: float) -> float:
     return one / other if other else math.inf
 
 
+def wrapped(text: str, *, indent: str = "") -> str:
+    """Break a paragraph into lines as the other documents have them."""
+    return textwrap.fill(text, 120, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows of text below a header; the first column is to the left, the others to the right."""
@@ -84,10 +90,12 @@ class Section:
     title: str
     method: str
     tables: tuple[Table, ...]
+    headline: str
+    """What to remember of it."""
     verdict: str = ""
     data: Json = field(default_factory=dict)
 
     def to_markdown(self) -> str:
         """Write it as Markdown."""
-        parts = [f"## {self.title}", self.method, *(table.to_markdown() for table in self.tables)]
-        return "\n\n".join([*parts, self.verdict] if self.verdict else parts)
+        parts = [f"## {self.title}", wrapped(self.method), *(table.to_markdown() for table in self.tables)]
+        return "\n\n".join([*parts, wrapped(self.verdict)] if self.verdict else parts)

@@ -80,5 +80,7 @@ def _section(steps: dict[str, Series], whole: Series) -> Section:
         title="Where that time goes",
         method="The same path once more, with an operator that notes when its steps begin and end.",
         tables=(Table(("", "p50", "p90"), tuple(rows)),),
+        headline=f"Of {milliseconds(whole.p50)} to Ready, the engine's create and start take "
+        f"{milliseconds(steps['engine: create'].p50 + steps['engine: start'].p50)}.",
         data={step: series.to_json() for step, series in steps.items()},
     )

@@ -85,7 +85,9 @@ def measure(*, calls: int) -> Section:
     return Section(
         name="pure",
         title="The pure parts",
-        method=f"One call, from {_BATCHES} batches of {calls}. The policy has 20 agents.",
+        method=f"Processor time of one call, from {_BATCHES} batches of {calls}. The policy has 20 agents.",
+        headline=f"Resolving a Sandbox and deciding about it take "
+        f"{(timed['resolve() a Sandbox'].p50 + timed['decide() that nothing is to be done'].p50) * 1e6:.0f} µs.",
         tables=(Table(("", "p50", "p90", "calls"), rows),),
         data={
             what: {"p50": round(one.p50 * 1e6, 1), "p90": round(one.p90 * 1e6, 1), "unit": "µs"}

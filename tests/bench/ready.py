@@ -103,6 +103,8 @@ def _section(ours: Series, theirs: Series, posts: Series) -> Section:
         "generation that is there. By hand: the engine's calls to create and to start, with the same body, over a "
         "connection that is open already. The two take turns, and each is removed before the next.",
         tables=(Table(("", "p50", "p90", "n"), rows),),
+        headline=f"From apply to Ready: {times:.2f} times as long as making the same container by hand "
+        f"(p50; target {TARGET}).",
         verdict=f"Target: p50 at most {TARGET} times the baseline. "
         + ("Reached." if times <= TARGET else "Not reached.")
         + f" Sandkeeper adds {milliseconds(added)}.",

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from bench.figures import Json, Section, Table
+from bench.figures import Json, Section, Table, wrapped
 
 __all__ = ["Report"]
 
@@ -26,7 +26,7 @@ make bench
 _LOCAL: Final = """\
 API server, etcd, Docker engine, operator and client share these cores, so whatever one of them does slows the others.
 etcd runs without waiting for the disk: writes are quicker here than on most clusters, and the number of writes is what
-carries over."""
+carries over. The load average tells how busy the machine was, with this benchmark and whatever else ran on it."""
 
 _IMAGE: Final = """\
 All containers are of one image of 2 MB, a static busybox, with the built-in hardening (read-only root, no network, no
@@ -67,7 +67,8 @@ class Report:
 
     def to_markdown(self, today: str) -> str:
         """Write it as Markdown."""
-        parts = ["# Performance", _INTRODUCTION.strip(), self._machine(today)]
+        short = [wrapped(f"* {section.headline}", indent="  ") for section in self.sections]
+        parts = ["# Performance", _INTRODUCTION.strip(), "\n".join(short), self._machine(today)]
         parts += [section.to_markdown() for section in self.sections]
         return "\n\n".join([*parts, _NOT_MEASURED]) + "\n"
 

@@ -34,6 +34,8 @@ class _Counted:
     """For each Sandbox, as the API server counts."""
     own: float
     """For each Sandbox, as the operator counts."""
+    refused: float
+    """For each Sandbox: writes that came too late, and were made anew."""
     events: float
     alone: bool
     """Whether nobody else changed a Sandbox meanwhile, so that the API server's figure is ours alone."""
@@ -78,6 +80,7 @@ def _count(step: Step, before: _State, after: _State, count: int) -> _Counted:
         step=step,
         server=added.server / count - step.by_client,
         own=added.own / count,
+        refused=added.refused / count,
         events=added.events / count,
         alone=after.others == before.others,
     )
@@ -109,6 +112,7 @@ def _row(counted: _Counted) -> tuple[str, ...]:
         "" if promised is None else str(promised),
         server,
         _number(counted.own),
+        _number(counted.refused),
         _number(counted.events),
     )
 
@@ -119,24 +123,30 @@ def _section(found: tuple[_Counted, ...], count: int) -> Section:
     ]
     verdict = "Every number that was promised is kept."
     if over:
-        verdict = f"Above what was promised: {'; '.join(over)}."
+        verdict = f"Above what was promised: {'; '.join(over)}. Where Sandboxes share a runtime, the use of one moves "
+        verdict += "the next transition of all, and each of them is told so in its status."
     return Section(
         name="writes",
         title="Writes to the API server",
         method=f"Each step is done to several Sandboxes at once ({count}); the figures are for one. The client's own "
         "write is not counted. The API server's figure is the difference of `apiserver_request_total` (POST, PUT, "
         "PATCH and DELETE of Sandboxes) around the step, the operator's that of `sandkeeper_api_requests_total`. "
-        "Events are aside.",
+        "Refused are those that came too late, because the object had changed meanwhile; they write nothing. Events "
+        "are aside.",
         tables=(
             Table(
-                ("for each Sandbox", "promised", "API server", "operator", "Events"), tuple(map(_row, found))
+                ("for each Sandbox", "promised", "API server", "operator", "refused", "Events"),
+                tuple(map(_row, found)),
             ),
         ),
+        headline=f"A new Sandbox takes {_number(found[0].own)} writes, and a pass that changes nothing "
+        f"{_number(found[1].own)}.",
         verdict=verdict,
         data={
             each.step.title: {
                 "apiServer": round(each.server, 2) if each.alone else None,
                 "operator": round(each.own, 2),
+                "refused": round(each.refused, 2),
                 "events": round(each.events, 2),
             }
             for each in found

@@ -20,7 +20,7 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs
 
 README = (ROOT / "README.md").read_text()
 APPLY, WAIT = re.search(
-    r"    (kubectl apply -f - <<EOF.*?\n    EOF)\n    (kubectl wait .*?)\n", README, re.S
+    r"    (kubectl apply -f - <<EOF.*?\n    EOF)\n    (kubectl wait .*?)\n", README, re.DOTALL
 ).groups()  # type: ignore[union-attr]
 ONE_LINERS = re.findall(
     r"`((?:kubectl|sandkeeper|docker) [^`]*rain[^`]*|sandkeeper get|kubectl get sbx -o wide)`", README
@@ -36,7 +36,7 @@ def test_links_lead_somewhere(document: Path) -> None:
 
 
 def test_every_reason_is_told() -> None:
-    told = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs/reference/reasons.md").read_text(), re.M))
+    told = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs/reference/reasons.md").read_text(), re.MULTILINE))
     assert told == {reason.value for reason in Reason}
 
 
@@ -50,12 +50,14 @@ def test_every_setting_of_the_operator_is_told() -> None:
             else:
                 yield f"{prefix}{field.alias}"
 
-    assert set(re.findall(r"^\| `([\w.]+)`", text, re.M)) == set(names(OperatorConfig))
+    assert set(re.findall(r"^\| `([\w.]+)`", text, re.MULTILINE)) == set(names(OperatorConfig))
 
 
 def test_every_target_that_is_named_is_there() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    targets |= set(" ".join(re.findall(r"^([a-z -]+):", (ROOT / "Makefile").read_text(), re.M)).split())
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets |= set(
+        " ".join(re.findall(r"^([a-z -]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)).split()
+    )
     for document in DOCUMENTS:
         for named in re.findall(r"`make ([a-z-]+)", document.read_text()):
             assert named in targets, f"{document.name}: make {named}"
@@ -85,7 +87,7 @@ def test_the_readmes_commands_work(
     sandboxes.apply(sandboxes.policy())
     stop = next(line for line in ONE_LINERS if "Stopped" in line)
     for command in [
-        re.sub(r"^    ", "", APPLY, flags=re.M),
+        re.sub(r"^    ", "", APPLY, flags=re.MULTILINE),
         WAIT,
         *(c for c in ONE_LINERS if c != stop),
         stop,

@@ -83,7 +83,7 @@ class Box:
 class Memory:
     """What a process knows and loses when it dies."""
 
-    setup_done: str | None = None
+    setup_done: set[str] = field(default_factory=set)
     fresh: set[str] = field(default_factory=set)
     failures: dict[str, Failure] = field(default_factory=dict)
     preflights: dict[str, PreflightCheck] = field(default_factory=dict)
@@ -174,6 +174,7 @@ class World:
         observed = self.look(key)
         if isinstance(observed, Observed) and observed.state in {RuntimeState.CREATED, RuntimeState.STARTING}:
             self.memory.fresh.add(observed.id)
+        there = observed.id if isinstance(observed, Observed) else None
         bound = [box for box in self.boxes.values() if self.bound(box) == key]
         situation = Situation(
             claimants=tuple(self.claimant(box, key) for box in bound),
@@ -307,7 +308,7 @@ class World:
         self.memory.fresh.discard(runtime_id)
         yield "setting up"
         self.set_up.add(runtime_id)
-        self.memory.setup_done = runtime_id
+        self.memory.setup_done.add(runtime_id)
 
     def preflight(self, key: str, ruler: Box | None) -> None:
         if ruler is None:
