@@ -88,5 +88,5 @@ test-nightly: check test-tools ## Run the long storms too
 	@HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 --dist loadgroup
 
 .PHONY: bench
-bench: venv ## Measure, and write docs/performance.md anew
-	@$(BIN)/python -m bench
+bench: test-tools ## Measure, and write docs/performance.md anew
+	@PYTHONPATH=tests:$(PYTHONPATH) $(BIN)/python -m bench

@@ -101,7 +101,7 @@ def steps(stage: Stage) -> tuple[Step, ...]:
         step("started again", set_state("Running")),
         step("deleted", stage.delete, _is_gone, promised=1),
         step("a new Sandbox, cold at once", create(**cold), about=COLD, promised=2),
-        step("the first touch of a hot window", touch, about=COLD, promised=1),
+        step("a touch when cold, within a minute", touch, about=COLD, promised=0),
         step("replaced", recreate, _with("recreate", "please"), about=COLD),
         # Last, for what is idle once more is pruned once more.
         step("a new Sandbox, pruned soon", create(**idle), about=IDLE, promised=2),

@@ -133,8 +133,8 @@ def _section(found: _Found, *, count: int, idle_seconds: float) -> Section:
             Table(("", "time", "per second", "rounds"), speed),
             Table(("the operator", ""), upkeep),
         ),
-        headline=f"{count} applied at once: {ratio(ours.p50, theirs.p50):.2f} times as long as {count} containers by hand; "
-        f"the operator then holds {found.memory_full:.0f} MiB.",
+        headline=f"{count} applied at once: {ratio(ours.p50, theirs.p50):.2f} times as long as {count} containers by "
+        f"hand; the operator then holds {found.memory_full:.0f} MiB.",
         verdict=f"None was made twice. The first was Ready after {seconds(Series.of(found.first).p50)}.",
         data={
             "count": count,

@@ -1,7 +1,6 @@
 """One leader at a time: over a real Lease, with clocks that a test can turn."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -26,7 +25,8 @@ class Clock:
 
 @pytest.fixture
 async def api(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
-    monkeypatch.setitem(os.environ, "KUBECONFIG", str(cluster.kubeconfig))
+    # The client reads the environment when it is imported, which may have been before.
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig))
     connection = Connection()
     yield KubeApi(connection, metrics=Metrics())
     await connection.close()

@@ -181,10 +181,8 @@ class World:
             observed=observed,
             now=self.now,
             clock_trusted=abs(self.error) <= 30 * SECOND,
-            setup_done=self.memory.setup_done,
-            fresh=observed.id
-            if isinstance(observed, Observed) and observed.id in self.memory.fresh
-            else None,
+            setup_done=there if there in self.memory.setup_done else None,
+            fresh=there if there in self.memory.fresh else None,
             failure=self.memory.failures.get(key),
             preflight=self.memory.preflights.get(key),
         )

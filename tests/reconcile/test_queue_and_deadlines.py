@@ -91,26 +91,41 @@ async def test_deadlines_that_were_replaced_do_not_pile_up() -> None:
     assert len(deadlines._heap) < 200
 
 
-@given(per_minute=st.integers(1, 600), burst=st.integers(1, 50), asks=st.lists(st.floats(0, 5), max_size=200))
-def test_removals_never_exceed_the_burst_and_the_rate(per_minute: int, burst: int, asks: list[float]) -> None:
-    budget, now, taken = RemovalBudget(RemovalRate(per_minute=per_minute, burst=burst)), NOW, 0
-    for pause in asks:
+KEYS = st.lists(st.tuples(st.floats(0, 5), st.sampled_from("abcdefgh")), max_size=200)
+
+
+@given(per_minute=st.integers(1, 600), burst=st.integers(1, 50), asks=KEYS)
+def test_removals_never_exceed_the_burst_and_the_rate(
+    per_minute: int, burst: int, asks: list[tuple[float, str]]
+) -> None:
+    budget: RemovalBudget[str] = RemovalBudget(RemovalRate(per_minute=per_minute, burst=burst))
+    now, taken = NOW, 0
+    for pause, key in asks:
         now += timedelta(seconds=pause)
-        later = budget.take(now)
-        taken += later is None
-        assert later is None or later > now
+        turn = budget.take(key, now)
+        taken += turn is None
+        assert turn is None or turn > now
     assert taken <= burst + (now - NOW).total_seconds() * per_minute / 60 + 1e-6
 
 
-def test_a_removal_that_was_put_off_is_allowed_when_it_said() -> None:
-    budget = RemovalBudget(RemovalRate(per_minute=6, burst=1))
-    assert budget.take(NOW) is None
-    later = budget.take(NOW)
-    assert later == NOW + timedelta(seconds=10)
-    assert budget.take(later) is None
+def test_each_that_has_to_wait_is_given_a_turn_of_its_own() -> None:
+    budget: RemovalBudget[int] = RemovalBudget(RemovalRate(per_minute=6, burst=1))
+    assert budget.take(0, NOW) is None
+    turns = [budget.take(key, NOW) for key in range(1, 4)]
+    assert turns == [NOW + timedelta(seconds=seconds) for seconds in (10, 20, 30)]
+    assert budget.take(2, NOW) == turns[1], "asking again does not move it"
+    assert budget.take(1, NOW + timedelta(seconds=10)) is None
+
+
+def test_a_turn_that_is_given_up_is_there_for_others() -> None:
+    budget: RemovalBudget[str] = RemovalBudget(RemovalRate(per_minute=6, burst=1))
+    assert budget.take("a", NOW) is None
+    assert budget.take("b", NOW) == NOW + timedelta(seconds=10)
+    budget.give_up("b")
+    assert budget.take("c", NOW) == NOW + timedelta(seconds=10)
 
 
 def test_a_clock_that_was_set_back_earns_nothing() -> None:
-    budget = RemovalBudget(RemovalRate(per_minute=6, burst=1))
-    assert budget.take(NOW) is None
-    assert budget.take(NOW - timedelta(days=1)) is not None
+    budget: RemovalBudget[str] = RemovalBudget(RemovalRate(per_minute=6, burst=1))
+    assert budget.take("a", NOW) is None
+    assert budget.take("b", NOW - timedelta(days=1)) is not None

@@ -47,7 +47,6 @@ RECORD = Record(
     config_hash="v1-1",
     last_used_at=NOW,
     recreate="please",
-    recoveries=2,
 )
 READY = Report(
     phase=Phase.READY,
@@ -88,6 +87,7 @@ def test_what_is_written_is_what_is_read_again() -> None:
         pruned=Pruned(at=NOW, reason=Reason.IDLE, last_used="2026-01-01T00:00:00Z"),
         hold=Hold(until="2026-01-03T00:00:00Z", since=NOW),
         removing="abc",
+        recoveries=2,
     )
     status = status_of(claim_of(), replace(READY, record=record), key=KEY, observed=OBSERVED, now=NOW)
     again = SandboxObject.parse(raw(to_json(status)))
@@ -137,6 +137,36 @@ def test_what_somebody_has_to_look_at_is_a_warning(*, ready: bool | None, reason
     note = note_of(claim.sandbox, status_of(claim, report, key=KEY, observed=None, now=NOW))
     assert note is not None
     assert note.kind == kind
+
+
+def test_a_recovery_is_told_though_it_runs_before_and_after() -> None:
+    first = status_of(claim_of(), READY, key=KEY, observed=OBSERVED, now=NOW)
+    claim = claim_of(to_json(first))
+    again = status_of(
+        claim, replace(READY, record=replace(RECORD, recoveries=1)), key=KEY, observed=OBSERVED, now=NOW
+    )
+    note = note_of(claim.sandbox, again)
+    assert note is not None
+    assert (note.kind, note.reason) == ("Warning", "Recovering")
+
+
+def test_stopped_is_read_from_the_condition_that_says_so() -> None:
+    stopped = replace(
+        READY,
+        phase=Phase.STOPPED,
+        readiness=Readiness(ready=False, reason=Reason.STOPPED, message="so"),
+        record=replace(RECORD, stopped=True),
+    )
+    status = status_of(claim_of(), stopped, key=KEY, observed=OBSERVED, now=NOW)
+    assert record_of(SandboxObject.parse(raw(to_json(status))).status) == stopped.record
+
+
+def test_a_message_of_any_length_is_told() -> None:
+    report = replace(
+        READY, readiness=Readiness(ready=False, reason=Reason.BIND_REFUSED, message="x" * 10_000)
+    )
+    status = status_of(claim_of(), report, key=KEY, observed=OBSERVED, now=NOW)
+    assert len(status.message or "") == 4096
 
 
 def test_paused_adds_a_condition_and_leaves_the_rest_alone() -> None:

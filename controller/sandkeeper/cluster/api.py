@@ -5,6 +5,7 @@ and how far our clock is from the API server's, which every answer tells in its 
 """
 
 import asyncio
+import contextlib
 import email.utils
 import json
 import logging
@@ -45,6 +46,14 @@ class NotFound(ApiError):  # noqa: N818 - an answer, often the one that was hope
 
 class Conflict(ApiError):  # noqa: N818 - as above
     """The object is not, or no longer, as we thought (409)."""
+
+
+def _seconds(retry_after: str | None) -> float:
+    """Read Retry-After in seconds; a date, which the API server never sends, is a second."""
+    try:
+        return float(retry_after or 1)
+    except ValueError:
+        return 1.0
 
 
 def _error(status: int, message: str) -> ApiError:
@@ -142,7 +151,7 @@ class KubeApi:
                 method, url, params=params, data=data, headers=headers, timeout=self._timeout
             ) as response:
                 self._note_date(response.headers.get("Date"))
-                retry_after = float(response.headers.get("Retry-After", "1"))
+                retry_after = _seconds(response.headers.get("Retry-After"))
                 raw = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ApiError(
@@ -155,7 +164,7 @@ class KubeApi:
         return response.status, answer, retry_after
 
     def _note_date(self, date: str | None) -> None:
-        if date:
+        with contextlib.suppress(ValueError, TypeError):
             # Date has whole seconds, cut off: half a second is the best guess of the rest.
-            theirs = email.utils.parsedate_to_datetime(date).timestamp() + 0.5
+            theirs = email.utils.parsedate_to_datetime(date or "").timestamp() + 0.5
             self.clock_offset = time.time() - theirs

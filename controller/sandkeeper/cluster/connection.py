@@ -29,6 +29,7 @@ class Connection:
         self._limit = limit
         self._session: aiohttp.ClientSession | None = None
         self._info: kopf.ConnectionInfo | None = None
+        self._logged_in = False
         self._token: str | None = None
         self._token_read_at = float("-inf")
 
@@ -50,9 +51,11 @@ class Connection:
         return self._session
 
     def login(self, **_: Any) -> kopf.AiohttpSession:
-        """Serve as kopf's login handler."""
-        if self._session is not None and self._session.closed:
-            self._info = None  # the credentials were refused: read them anew
+        """Serve as kopf's login handler; called again when the credentials were refused, and reads them anew then."""
+        if self._logged_in:
+            self._info = self._session = None  # kopf closes the session that it had
+            self.forget_token()
+        self._logged_in = True
         return kopf.AiohttpSession(server=self.server, aiohttp_session=self.session)
 
     def forget_token(self) -> None:

@@ -67,7 +67,10 @@ class EventPoster:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{note.name[:200]}.{uuid4().hex[:16]}", "namespace": note.namespace},
+            "metadata": {
+                "name": f"{note.name[:200].rstrip('-.')}.{uuid4().hex[:16]}",
+                "namespace": note.namespace,
+            },
             "involvedObject": {
                 "apiVersion": API_VERSION,
                 "kind": "Sandbox",

@@ -70,6 +70,7 @@ class Leadership:
         self._identity = identity
         self._clock = clock
         self._deadline = float("-inf")
+        self._lapsed = False
         self._seen: tuple[Any, ...] | None = None
         self._seen_at = float("-inf")
 
@@ -94,6 +95,12 @@ class Leadership:
             except (ApiError, TimeoutError) as error:
                 logger.warning("Cannot renew the lease: %s", str(error) or "time-out")
                 held = self.leading
+            except Exception:
+                logger.exception("Cannot make sense of the lease")
+                held = self.leading
+            if held and was and self._lapsed:
+                on_change(False)  # noqa: FBT003 - the one thing it tells
+                was = False
             if held != was:
                 was = held
                 logger.info("Leading" if held else "Not leading", extra={"identity": self._identity})
@@ -121,12 +128,13 @@ class Leadership:
         try:
             if lease is None:
                 await self._api.create(LEASES, self._body(transitions=0), namespace=self._namespace)
-            elif not self._may_take(lease["spec"]):
+            elif not self._may_take(lease.get("spec") or {}):
                 return False
             else:
                 await self._take(lease)
         except Conflict:
             return self.leading  # somebody was quicker; the next try shows who
+        self._lapsed = not self.leading  # meanwhile keys may have been turned away
         self._deadline = started + _RENEW_SECONDS
         return True
 
@@ -141,7 +149,7 @@ class Leadership:
         return self._clock() - self._seen_at > duration
 
     async def _take(self, lease: Object) -> None:
-        spec = lease["spec"]
+        spec = lease.get("spec") or {}
         ours = spec.get("holderIdentity") == self._identity
         fresh = self._body(transitions=int(spec.get("leaseTransitions") or 0) + (not ours))["spec"]
         if ours:

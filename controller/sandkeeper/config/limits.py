@@ -5,6 +5,7 @@ own decision, limits or not.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.container import ContainerTemplate
@@ -14,6 +15,8 @@ from sandkeeper.config.quantities import memory_bytes
 from sandkeeper.config.resolution import Problem
 
 __all__ = ["check", "is_image_allowed"]
+
+_TOLD: Final = 5
 
 
 def check(levels: Sequence[Level], limits: Limits | None) -> Iterator[Problem]:
@@ -60,4 +63,10 @@ def _exceeded(container: ContainerTemplate, limits: Limits) -> Iterator[tuple[st
     if container.gpus is not None and limits.gpus is False:
         yield "gpus", "gpus", container.gpus, "none"
     if image is not None and limits.images is not None and not is_image_allowed(image, limits.images):
-        yield "image", "images", image, ", ".join(limits.images) or "none"
+        yield "image", "images", image, _shown(limits.images)
+
+
+def _shown(patterns: Sequence[str]) -> str:
+    """Name some of the images that are allowed: a message is not the place for all of them."""
+    more = len(patterns) - _TOLD
+    return (", ".join(patterns[:_TOLD]) or "none") + (f", and {more} more" if more > 0 else "")

@@ -214,6 +214,8 @@ class Situation:
     now: datetime
     clock_trusted: bool = True
     """The clock is within 30 s of the API server's; otherwise no removal for reasons of time."""
+    removals_from: datetime | None = None
+    """Others come first: no prune and no replacement before this moment, which is this key's turn."""
     setup_done: str | None = None
     """The id of a runtime whose setupCommand completed in this process and may not be recorded yet."""
     fresh: str | None = None

@@ -26,7 +26,7 @@ __all__ = ["prune", "stay_pruned"]
 
 def prune(view: View) -> Plan | None:
     """Rule 3: cold, not held, and idle too long or too old: record, then remove; with none there, only record."""
-    if view.all_pruned or view.is_busy or not view.situation.clock_trusted:
+    if view.all_pruned or view.is_busy or not view.may_remove:
         return None
     reason = view.overdue
     return None if reason is None else _pruned(view, "prune", reason)

@@ -47,7 +47,7 @@ def reuse(view: View) -> Plan | None:
 
 def keep(view: View) -> Plan | None:
     """Rule 7: it is not what is wanted, but it is in use, or replacements wait: keep it, and say until when."""
-    if not (view.is_busy or view.windows.rollout_paused or not view.situation.clock_trusted):
+    if not (view.is_busy or view.windows.rollout_paused or not view.may_remove):
         return None
     if not view.is_busy or view.windows.rollout_paused:
         # Nobody tells of a clock that is trusted again.
@@ -127,6 +127,7 @@ def _serve(
         wake=(
             wake,
             strictly_after(view.prune_at(view.last_use)),
+            None if view.may_remove else view.situation.removals_from,
             *_departures(view),
             after(view.now, RECHECK) if view.is_in(RuntimeState.STARTING) else None,
         ),

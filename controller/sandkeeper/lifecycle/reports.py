@@ -145,6 +145,14 @@ def _refreshed(view: View, claim: Claim, record: Record) -> Record:
     return record
 
 
+def _told(view: View, record: Record, last_use: datetime) -> datetime:
+    """Tell one claimant the last use of all: its own, and whole intervals more, so that not each use is told to all."""
+    if record.last_used_at is None:
+        return last_use
+    interval = max(view.windows.hot, _LEAST_REFRESH)
+    return record.last_used_at + (last_use - record.last_used_at) // interval * interval
+
+
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
@@ -181,11 +189,13 @@ def compose(
     records = {claim.uid: _refreshed(view, claim, record(claim)) for claim in view.claims}
     last_use = max((each.last_used_at for each in records.values() if each.last_used_at), default=view.now)
     transition = following(last_use) if following is not None else None
+    far = following is not None and transition is not None and transition.what == "Prune"
     reports: dict[str, Report] = {}
     for claim in view.claims:
         if not claim.claimant.paused:
             found = drift(claim, last_use) if drift is not None else None
-            reports[claim.uid] = _report(claim, saying, records[claim.uid], drift=found, following=transition)
+            own = following(_told(view, records[claim.uid], last_use)) if far and following else transition
+            reports[claim.uid] = _report(claim, saying, records[claim.uid], drift=found, following=own)
     return _finished(view, rule, reports, effect=effect, wake=wake)
 
 

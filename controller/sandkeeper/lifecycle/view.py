@@ -128,6 +128,12 @@ class View:
             self.observed, last_use=self.last_use, now=self.now, hot=self.windows.hot
         )
 
+    @property
+    def may_remove(self) -> bool:
+        """Whether a prune or a replacement may be now: the clock can be trusted, and it is this key's turn."""
+        turn = self.situation.removals_from
+        return self.situation.clock_trusted and (turn is None or turn <= self.now)
+
     def cold_at(self, last_use: datetime) -> datetime:
         """Tell since or from when it is neither hot nor held, given the last use."""
         hot_until = BEGINNING

@@ -7,6 +7,7 @@
 ``queue``       what to look at next: serial by key, parallel across keys
 ``deadlines``   what to look at later: one heap
 ``passes``      one pass over one key
+``setups``      setupCommands that run meanwhile
 ``effects``     a plan's effect, carried out
 ``statuses``    a plan's report, as a status
 ``keeper``      the Sandboxes as they are written

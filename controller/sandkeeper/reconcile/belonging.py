@@ -1,14 +1,13 @@
 """To which key a claim belongs at the moment; most have one, those whose identity moved have two to choose from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from sandkeeper.api.policy import Backend
 from sandkeeper.config.keys import RuntimeKey
-from sandkeeper.lifecycle import bound_key
+from sandkeeper.lifecycle import bound_key, relies
 from sandkeeper.reconcile.claims import Claim, Claims
-from sandkeeper.reconcile.situations import keeps_busy
+from sandkeeper.reconcile.statuses import record_of
 from sandkeeper.runtimes.protocol import Runtimes
 
 __all__ = ["Belonging"]
@@ -20,7 +19,6 @@ class Belonging:
 
     claims: Claims
     runtimes: Mapping[Backend, Runtimes]
-    now: Callable[[], datetime]
 
     def bound(self, key: RuntimeKey) -> tuple[Claim, ...]:
         """Return the live claims that belong to the key now."""
@@ -45,17 +43,7 @@ class Belonging:
         recorded = claim.recorded
         if recorded is None or recorded == claim.resolved:
             return claim.resolved
-        stay = any(
-            other.resolved == recorded
-            and other.recorded in {None, recorded}
-            and other.sandbox.deleting_since is None
-            for other in self.claims.of(recorded)
+        known = relies(record_of(claim.sandbox.status)) and any(
+            runtimes.knows(recorded) for runtimes in self.runtimes.values()
         )
-        return bound_key(
-            resolved=claim.resolved,
-            recorded=recorded,
-            runtime_known=any(runtimes.knows(recorded) for runtimes in self.runtimes.values()),
-            busy=keeps_busy(claim, recorded, now=self.now()),
-            in_use=False,  # where others stay nothing is removed, and where nobody does, the claim stays anyway
-            others_stay=stay,
-        )
+        return bound_key(resolved=claim.resolved, recorded=recorded, runtime_known=known)

@@ -82,11 +82,10 @@ class Claims:
         """Find out what a Sandbox comes down to, as policies stand now."""
         namespace = self.namespaces.get(("", sandbox.namespace))
         namespace_uid = namespace.uid if namespace else ""
-        status = sandbox.status
+        status, policy = sandbox.status, sandbox.policy_name
         if isinstance(sandbox.spec, Problem):
-            resolution, policy = self._unresolved(sandbox.spec, policy=status.policy), "default"
+            resolution = self._unresolved(sandbox.spec, policy=status.policy)
         else:
-            policy = sandbox.spec.policy_ref.name
             resolution = resolve(
                 namespace=sandbox.namespace,
                 namespace_uid=namespace_uid,

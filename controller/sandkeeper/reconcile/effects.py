@@ -60,7 +60,11 @@ class Effects:
             seen = await self._do(effect, key=key, order=order, backend=backend)
         except SandkeeperError as error:
             self.metrics.effects.labels(name, str(backend), error.reason.value).inc()
-            logger.warning("%s %s failed: %s: %s", _PARTICIPLES[name], key, error.reason, error.message)
+            # What a setupCommand said is for the user's eyes: it is in the condition.
+            message = (
+                error.message if name != "Setup" else f"{len(error.message)} characters, see its condition"
+            )
+            logger.warning("%s %s failed: %s: %s", _PARTICIPLES[name], key, error.reason, message)
             raise
         self.metrics.effects.labels(name, str(backend), "ok").inc()
         return seen
@@ -68,7 +72,9 @@ class Effects:
     async def _do(
         self, effect: Effect, *, key: RuntimeKey, order: Order | None, backend: Backend | None
     ) -> Observed | None:
-        runtimes = self.runtimes.get(backend) if backend else None
+        if backend is None:
+            raise Transient(Reason.PENDING, "what is wanted has changed meanwhile")
+        runtimes = self.runtimes.get(backend)
         if runtimes is None:
             raise Permanent(Reason.BACKEND_UNAVAILABLE, f"this operator does not serve {backend}")
         match effect:

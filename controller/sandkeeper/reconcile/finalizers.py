@@ -8,6 +8,7 @@ from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.reconcile.claims import Claim, Claims, is_private
 from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.reconcile.situations import is_paused
+from sandkeeper.reconcile.statuses import leaving_status
 from sandkeeper.telemetry.metrics import Metrics
 
 __all__ = ["Finalizers"]
@@ -45,7 +46,7 @@ class Finalizers:
                 await self._keeper.drop_finalizer(claim.sandbox)
 
     async def let_go(
-        self, leaving: tuple[Claim, ...], *, nothing_left: bool, now: datetime
+        self, leaving: tuple[Claim, ...], *, nothing_left: bool, now: datetime, clock_trusted: bool
     ) -> datetime | None:
         """Let go what is being deleted, where nothing of it is left, or its engine has been silent for too long.
 
@@ -54,8 +55,11 @@ class Finalizers:
         patience: datetime | None = None
         for claim in leaving:
             limit = (claim.sandbox.deleting_since or now) + _ENGINE_GRACE
-            if not nothing_left and now <= limit:
-                patience = min(patience or limit, limit) + timedelta(seconds=1)
+            if not nothing_left and (now <= limit or not clock_trusted):
+                await self._keeper.write_status(
+                    claim.sandbox, leaving_status(claim.sandbox, until=limit, now=now)
+                )
+                patience = max(min(patience or limit, limit), now) + timedelta(seconds=1)
                 continue
             if not nothing_left:
                 logger.warning(

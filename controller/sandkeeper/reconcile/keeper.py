@@ -12,7 +12,7 @@ from sandkeeper.api.sandbox import SandboxStatus
 from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound, Object
 from sandkeeper.cluster.events import EventPoster
 from sandkeeper.cluster.leadership import AlwaysLeader, Leadership
-from sandkeeper.cluster.resources import SANDBOXES
+from sandkeeper.cluster.resources import POLICIES, SANDBOXES
 from sandkeeper.reconcile.claims import Claims
 from sandkeeper.reconcile.objects import SandboxObject
 from sandkeeper.reconcile.statuses import merge_patch, note_of, to_json
@@ -61,7 +61,11 @@ class Keeper:
         self._leadership.check()
         preconditions = {"uid": sandbox.uid, "resourceVersion": sandbox.resource_version}
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
-        await self._api.delete(SANDBOXES, name=sandbox.name, namespace=sandbox.namespace, body=options)
+        try:
+            await self._api.delete(SANDBOXES, name=sandbox.name, namespace=sandbox.namespace, body=options)
+        except Conflict:
+            await self.refresh(sandbox)
+            raise
 
     async def refresh(self, sandbox: SandboxObject) -> None:
         """Read the Sandbox anew into the cache: a write found that it had changed."""
@@ -74,6 +78,15 @@ class Keeper:
             logger.debug("Cannot read %s/%s anew: %s", *sandbox.id, error)
             return
         self._claims.sandboxes.put(raw)
+
+    async def find_policy(self, namespace: str, name: str) -> bool:
+        """Ask for a policy that the cache may lack; return whether it has one now that it had not, or an older one."""
+        try:
+            raw = await self._api.get(POLICIES, name=name, namespace=namespace)
+        except NotFound:
+            return False
+        known = self._claims.policies.get((namespace, name))
+        return self._claims.policies.put(raw) is not known
 
     async def refresh_namespace(self, namespace: str) -> None:
         """Read all Sandboxes of a namespace into the cache: before something is taken for nobody's."""

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.names import FINALIZER
 from sandkeeper.api.policy import AgentSandboxPolicySpec
-from sandkeeper.api.sandbox import SandboxSpec, SandboxStatus
+from sandkeeper.api.sandbox import DesiredState, PolicyRef, SandboxSpec, SandboxStatus
 from sandkeeper.config.resolution import Problem
 
 __all__ = ["NamespaceObject", "ObjectId", "PolicyObject", "SandboxObject", "version_of"]
@@ -47,6 +47,10 @@ class SandboxObject:
     finalizers: tuple[str, ...]
     annotations: Mapping[str, str]
     spec: SandboxSpec | Problem
+    policy_name: str
+    """Also where the rest cannot be read (a newer operator's field, after a rollback): its runtime stays its own."""
+    stopped: bool
+    """``spec.state: Stopped``; likewise."""
     status: SandboxStatus
     has_status: bool
 
@@ -64,8 +68,9 @@ class SandboxObject:
     def parse(cls, raw: Mapping[str, Any]) -> "SandboxObject":
         """Read an object as it came from the API server."""
         metadata = raw["metadata"]
+        raw_spec = raw.get("spec") or {}
         try:
-            spec: SandboxSpec | Problem = SandboxSpec.model_validate(raw.get("spec") or {})
+            spec: SandboxSpec | Problem = SandboxSpec.model_validate(raw_spec)
         except ValidationError as error:
             spec = _problem("spec", error)
         raw_status = raw.get("status") or {}
@@ -86,6 +91,8 @@ class SandboxObject:
             finalizers=tuple(metadata.get("finalizers") or ()),
             annotations=metadata.get("annotations") or {},
             spec=spec,
+            policy_name=str((raw_spec.get("policyRef") or {}).get("name") or PolicyRef().name),
+            stopped=raw_spec.get("state") == DesiredState.STOPPED,
             status=status,
             has_status=bool(raw_status),
         )

@@ -88,6 +88,8 @@ class Operator:
         self._may_work = asyncio.Event()
         self._stopping = asyncio.Event()
         self._retries: dict[RuntimeKey, int] = {}
+        self._seeking: asyncio.Task[None] | None = None
+        self._reconciler: Reconciler | None = None
 
     @property
     def missing(self) -> list[str]:
@@ -152,7 +154,7 @@ class Operator:
         return made
 
     async def _run_tasks(self) -> None:
-        reconciler = self._make_reconciler()
+        reconciler = self._reconciler = self._make_reconciler()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._sources.watch())
             await self._sources.watching()
@@ -162,7 +164,7 @@ class Operator:
             group.create_task(self._events.run())
             for runtimes in self._runtimes.values():
                 group.create_task(runtimes.run(self._queue.add))
-            group.create_task(self._leadership.run(self._lead))
+            self._seeking = group.create_task(self._leadership.run(self._lead))
             group.create_task(self._sweep())
             for _ in range(self._config.workers):
                 group.create_task(self._work(reconciler))
@@ -172,7 +174,7 @@ class Operator:
         return Reconciler(
             api=self._api,
             claims=self._claims,
-            belonging=Belonging(self._claims, self._runtimes, _now),
+            belonging=Belonging(self._claims, self._runtimes),
             effects=Effects(self._runtimes, self.metrics),
             keeper=keeper,
             finalizers=Finalizers(keeper=keeper, claims=self._claims, metrics=self.metrics),
@@ -227,7 +229,8 @@ class Operator:
             with self.metrics.pass_seconds.time():
                 rule = await reconciler.look(key)
         except NotLeader:
-            return  # whoever leads now looks at everything
+            # Whoever leads now looks at everything; and if that is us again, at this key too.
+            self._deadlines.set(key, _now() + timedelta(seconds=2))
         except (Conflict, NotFound):
             self._look_again(key)
         except (ApiError, SandkeeperError) as error:
@@ -263,8 +266,12 @@ class Operator:
     async def _wind_down(self, main: asyncio.Task[None], *, grace: float) -> None:
         logger.info("Stopping: finishing what is in hand")
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, grace - 3)):
+            async with asyncio.timeout(max(0.0, grace - 5)):  # what follows takes four at most
                 await self._queue.idle()
+                if self._reconciler is not None:
+                    await self._reconciler.setups.finish()
+        if self._seeking is not None:
+            self._seeking.cancel()  # or it would take again what is given back
         await self._leadership.release()
         self._sources.stop()
         main.cancel()

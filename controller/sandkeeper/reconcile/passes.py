@@ -9,27 +9,32 @@ import logging
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from sandkeeper.api.conditions import Reason
-from sandkeeper.api.errors import SandkeeperError, Transient
+from sandkeeper.api.conditions import Phase, Reason
+from sandkeeper.api.errors import Permanent, SandkeeperError, Transient
 from sandkeeper.api.policy import Backend
-from sandkeeper.cluster.api import KubeApi
-from sandkeeper.cluster.leadership import AlwaysLeader, Leadership
+from sandkeeper.cluster.api import ApiError, KubeApi
+from sandkeeper.cluster.leadership import AlwaysLeader, Leadership, NotLeader
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.lifecycle import (
     Create,
     DeleteClaimants,
     Effect,
+    Failure,
     Observed,
     Plan,
     Preflight,
     PreflightCheck,
+    Readiness,
     Removal,
     Remove,
+    RuntimeState,
     Setup,
     Situation,
+    Start,
     Unreachable,
     decide,
     next_failure,
@@ -42,6 +47,7 @@ from sandkeeper.reconcile.finalizers import Finalizers
 from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.reconcile.queue import KeyedQueue
 from sandkeeper.reconcile.removals import RemovalBudget
+from sandkeeper.reconcile.setups import Setups
 from sandkeeper.reconcile.situations import Memory, claimant_of, is_paused
 from sandkeeper.reconcile.statuses import paused_status, status_of
 from sandkeeper.runtimes.protocol import Order
@@ -54,10 +60,27 @@ _MOST_STEPS: Final = 20
 """More than any life needs in one go; beyond it something goes round in circles, and back-off is the answer."""
 _LONG_STEP: Final = 2.0
 """Seconds after which a step that is still going on is told in the status."""
+_NAMESPACE_PAUSE: Final = timedelta(seconds=2)
+"""Before a namespace that is not known yet, or a policy that has just arrived, is looked at again."""
+_LONGEST_WAIT: Final = timedelta(seconds=330)
+"""The longest back-off there is, and its jitter."""
 _CLOCK_TOLERANCE: Final = 30.0
 """Seconds that our clock may be off the API server's for removals that depend on time."""
 
 Seen = Observed | Unreachable | None
+
+
+@dataclass
+class _Step:
+    """What one pass has found out so far."""
+
+    seen: Observed | None = None
+    """The runtime as the last effect left it, where that is known without looking."""
+    passed: PreflightCheck | None = None
+    """A preflight is believed in the pass that made it, and no longer."""
+    turn: datetime | None = None
+    """When it is this key's turn for a removal, where it is not now."""
+    failed: type[Effect] | None = None
 
 
 class Reconciler:
@@ -73,7 +96,7 @@ class Reconciler:
         keeper: Keeper,
         finalizers: Finalizers,
         leadership: Leadership | AlwaysLeader,
-        budget: RemovalBudget,
+        budget: RemovalBudget[RuntimeKey],
         queue: KeyedQueue[RuntimeKey],
         deadlines: Deadlines[RuntimeKey],
         now: Callable[[], datetime],
@@ -92,6 +115,7 @@ class Reconciler:
         self._now = now
         self._epoch = epoch
         self._memory: dict[RuntimeKey, Memory] = defaultdict(Memory)
+        self.setups = Setups()
 
     async def look(self, key: RuntimeKey) -> str:
         """Make one pass; return the name of the rule that settled it.
@@ -99,38 +123,20 @@ class Reconciler:
         Raises :class:`~sandkeeper.cluster.api.ApiError` (a Conflict: look again, at what is there now),
         :class:`~sandkeeper.cluster.leadership.NotLeader`, and a SandkeeperError where it goes round in circles.
         """
-        seen: Observed | None = None
-        fresh: str | None = None
-        failed: type[Effect] | None = None
+        step = _Step()
         for _ in range(_MOST_STEPS):
             claims = self._belonging.bound(key)
-            observed = seen or await self._observe(key, claims)
-            plan = self._decide(key, claims, observed, fresh=fresh)
+            observed = step.seen or await self._observe(key, claims)
+            plan = self._decide(key, claims, observed, step)
             effect = plan.effect
-            if effect is None:
+            if effect is None or (isinstance(effect, Setup) and self.setups.is_running(key, effect.id)):
                 await self._settle(key, plan, claims, observed)
                 return plan.rule
-            later = self._held_up(key, effect, failed=failed)
-            if later is not None:
-                self._deadlines.set(key, later)
-                return "held-up"
-            if isinstance(effect, DeleteClaimants):
-                await self._delete(claims, effect)
-                return plan.rule
-            if isinstance(effect, Remove) and not await self._may_remove(key, effect, plan, claims, observed):
-                return "cancelled"
-            self._mourn(key, effect, claims, observed)
-            if isinstance(effect, Create) and self._must_wait(key):
-                continue
-            claims = self._belonging.bound(key)  # as we wrote them in announcing
-            try:
-                seen = await self._act(key, effect, plan, claims, observed)
-                fresh = seen.id if isinstance(effect, Create) and seen else fresh
-                if isinstance(effect, (Setup, Preflight)) and isinstance(observed, Observed):
-                    seen = observed
-            except SandkeeperError as error:
-                seen, failed = None, type(effect)
-                self._note_failure(key, effect, error, claims)
+            rule = await self._prevented(key, plan, claims, observed, step)
+            if rule is not None:
+                return rule
+            if not self._must_wait(key, effect, step):
+                await self._try(key, plan, observed, step)
         raise Transient(Reason.PENDING, f"{key} did not come to rest in {_MOST_STEPS} steps")
 
     # --- observe ------------------------------------------------------------------------------------------------------
@@ -143,41 +149,96 @@ class Reconciler:
     # --- decide -------------------------------------------------------------------------------------------------------
 
     def _decide(
-        self, key: RuntimeKey, claims: tuple[Claim, ...], observed: Seen, *, fresh: str | None
+        self,
+        key: RuntimeKey,
+        claims: tuple[Claim, ...],
+        observed: Seen,
+        step: "_Step",
     ) -> Plan:
         memory = self._memory[key]
+        now = self._now()
         wanted = {claim.resolution.config_hash for claim in claims}
         if memory.failure is not None and memory.failed_hash is not None and memory.failed_hash not in wanted:
             memory.failure = memory.failed_hash = None
-        offset = self._api.clock_offset
+        if memory.failure is not None and memory.failure.retry_at - now > _LONGEST_WAIT:
+            memory.failure = replace(memory.failure, retry_at=now)  # the clock was set back meanwhile
         return decide(
             Situation(
                 claimants=tuple(claimant_of(claim, key) for claim in claims),
                 observed=observed,
-                now=self._now(),
-                clock_trusted=offset is not None and abs(offset) <= _CLOCK_TOLERANCE,
+                now=now,
+                clock_trusted=self._is_clock_trusted,
+                removals_from=step.turn,
                 setup_done=memory.setup_done,
-                fresh=fresh,
+                fresh=memory.fresh,
                 failure=memory.failure,
-                preflight=memory.preflight,
+                preflight=step.passed or memory.preflight,
                 epoch=self._epoch,
             )
         )
 
-    def _must_wait(self, key: RuntimeKey) -> bool:
+    async def _prevented(
+        self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen, step: "_Step"
+    ) -> str | None:
+        """Find what keeps the pass from its next step, and end the pass with that; None: nothing does."""
+        effect, failure = plan.effect, self._memory[key].failure
+        if step.failed is type(effect) and failure is not None:
+            await self._settle(key, _failing(plan, failure, self._now()), claims, observed)
+            return "failing"
+        if isinstance(effect, Create) and not await self._may_create(key, claims):
+            self._deadlines.set(key, self._now() + _NAMESPACE_PAUSE)
+            return "held-up"
+        if isinstance(effect, DeleteClaimants):
+            await self._delete(claims, effect)
+            return plan.rule
+        return None
+
+    def _must_wait(self, key: RuntimeKey, effect: Effect, step: "_Step") -> bool:
+        """Whether decide has to be told first that the step is not for now."""
+        if isinstance(effect, Remove) and effect.limited and step.turn is None:
+            # One that was announced before goes on: decide then asks for it whatever its turn.
+            step.turn = self._budget.take(key, self._now())
+            return step.turn is not None
+        return isinstance(effect, Create) and self._is_backing_off(key)
+
+    def _is_backing_off(self, key: RuntimeKey) -> bool:
         failure = self._memory[key].failure
         return failure is not None and self._now() < failure.retry_at
 
-    def _held_up(self, key: RuntimeKey, effect: Effect, *, failed: type[Effect] | None) -> datetime | None:
-        """Return when the effect may be tried: after a failure in this pass, or for want of budget."""
-        if failed is type(effect):
-            failure, soon = self._memory[key].failure, self._now() + timedelta(seconds=1)
-            return max(failure.retry_at, soon) if failure else soon
-        if isinstance(effect, Create) and not self._claims.accepts(key.namespace):
-            return self._now() + timedelta(seconds=5)  # its namespace is on its way out, or not known yet
-        if isinstance(effect, Remove) and effect.limited:
-            return self._budget.take(self._now())
-        return None
+    async def _try(self, key: RuntimeKey, plan: Plan, observed: Seen, step: "_Step") -> None:
+        """Carry the next step out."""
+        claims = self._belonging.bound(key)
+        effect = plan.effect
+        assert effect is not None  # noqa: S101 - for the type checker
+        if isinstance(effect, Remove) and not await self._may_remove(key, effect, plan, claims, observed):
+            return
+        self._mourn(key, effect, claims, observed)
+        if isinstance(effect, Create) and self._is_backing_off(key):
+            return  # the death that was counted just now is not the first
+        claims = self._belonging.bound(key)  # as we wrote them in announcing
+        try:
+            step.seen = await self._act(key, effect, plan, claims, observed)
+            if isinstance(effect, (Setup, Preflight)) and isinstance(observed, Observed):
+                step.seen = observed
+            if isinstance(effect, Preflight):
+                step.passed = self._passed(key, effect, claims)
+        except SandkeeperError as error:
+            step.seen, step.failed = self._after(effect, error, observed), type(effect)
+            self._note_failure(key, effect, error, claims)
+
+    @property
+    def _is_clock_trusted(self) -> bool:
+        offset = self._api.clock_offset
+        return offset is not None and abs(offset) <= _CLOCK_TOLERANCE
+
+    async def _may_create(self, key: RuntimeKey, claims: tuple[Claim, ...]) -> bool:
+        """Whether something may be made for the namespace, under policies that are certainly the ones that apply."""
+        if not self._claims.accepts(key.namespace):
+            return False  # it is on its way out, or not known yet
+        if any(claim.sandbox.status.policy is None for claim in claims):
+            # A policy that was written just before its first Sandbox may reach us just after it.
+            return not await self._keeper.find_policy(key.namespace, key.policy)
+        return True
 
     def _mourn(self, key: RuntimeKey, effect: Effect, claims: tuple[Claim, ...], observed: Seen) -> None:
         """Count the death of a runtime once, so that one that keeps dying is made again ever more slowly."""
@@ -239,19 +300,70 @@ class Reconciler:
         self._leadership.check()
         there = observed if isinstance(observed, Observed) else None
         doing = asyncio.ensure_future(self._effects.carry_out(effect, key=key, order=order, observed=there))
+        if isinstance(effect, Setup):
+            self._set_up_in_background(key, effect, claims, doing)
         try:
             done, _ = await asyncio.wait({doing}, timeout=_LONG_STEP)
-            if not done and not isinstance(effect, Preflight):
-                await self._report(key, plan, claims, observed)
+            if isinstance(effect, Setup):
+                return there  # whoever looks at the key next sees whether it goes on
+            if not done:
+                await self._tell(key, plan, claims, observed)
             result = await doing
         finally:
-            doing.cancel()
-        memory = self._memory[key]
-        if isinstance(effect, Setup):
-            memory.setup_done = effect.id
-        if isinstance(effect, Preflight) and order is not None:
-            memory.preflight, memory.preflight_failure = PreflightCheck(config_hash=order.config_hash), None
+            if not isinstance(effect, Setup):
+                doing.cancel()
+        self._note_success(key, effect, result, there)
         return result
+
+    async def _tell(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:
+        """Say in the status that a step takes its time. A courtesy: the step goes on where nobody can be told."""
+        if isinstance(plan.effect, Preflight):
+            return
+        try:
+            await self._report(key, plan, claims, observed)
+        except (ApiError, NotLeader) as error:
+            logger.debug("Cannot say that %s takes its time: %s", key, error)
+
+    def _note_success(
+        self, key: RuntimeKey, effect: Effect, result: Observed | None, there: Observed | None
+    ) -> None:
+        memory = self._memory[key]
+        if isinstance(effect, Create) and result is not None:
+            memory.fresh = result.id
+        elif isinstance(effect, Start) and there is not None and there.state is RuntimeState.CREATED:
+            memory.fresh = there.id
+        elif isinstance(effect, Preflight):
+            memory.preflight = memory.preflight_failure = None
+
+    def _set_up_in_background(
+        self,
+        key: RuntimeKey,
+        effect: Setup,
+        claims: tuple[Claim, ...],
+        doing: "asyncio.Future[Observed | None]",
+    ) -> None:
+        def done(error: BaseException | None) -> None:
+            memory = self._memory[key]
+            memory.fresh = None
+            if isinstance(error, SandkeeperError):
+                self._note_failure(key, effect, error, claims)
+            elif error is None:
+                memory.setup_done = effect.id
+            self._queue.add(key)
+
+        self.setups.start(key, effect.id, doing, on_done=done)
+
+    def _passed(self, key: RuntimeKey, effect: Preflight, claims: tuple[Claim, ...]) -> PreflightCheck | None:
+        """Believe a preflight for this pass and no longer: an image that is there today may be gone tomorrow."""
+        order = self._order(key, effect, claims)
+        return PreflightCheck(config_hash=order.config_hash) if order else None
+
+    @staticmethod
+    def _after(effect: Effect, error: SandkeeperError, observed: Seen) -> Observed | None:
+        """Take a runtime that cannot be started again, whatever is tried, for dead: a new one may do better."""
+        if isinstance(effect, Start) and isinstance(error, Permanent) and isinstance(observed, Observed):
+            return replace(observed, state=RuntimeState.FAILED, ended=error.reason, message=error.message)
+        return None
 
     def _order(self, key: RuntimeKey, effect: Effect, claims: tuple[Claim, ...]) -> Order | None:
         if not isinstance(effect, (Create, Setup, Preflight)):
@@ -286,7 +398,7 @@ class Reconciler:
                     retry_at=failure.retry_at,
                 )
             return
-        if isinstance(effect, Setup):
+        if isinstance(effect, (Setup, Start)):
             memory.mourned = effect.id  # it is removed for this failure, not for one more
         memory.failure = failure
         memory.failed_hash = order.config_hash if order else None
@@ -305,11 +417,15 @@ class Reconciler:
         await self._finalizers.take_off_unsandboxed(key, claims)
         leaving = self._belonging.leaving(key)
         nothing_left = observed is None or bool(claims)  # where others have a claim, it is theirs now
-        patience = await self._finalizers.let_go(leaving, nothing_left=nothing_left, now=self._now())
+        patience = await self._finalizers.let_go(
+            leaving, nothing_left=nothing_left, now=self._now(), clock_trusted=self._is_clock_trusted
+        )
         for claim in self._claims.of(key):
             # A Sandbox that left this key waits for nothing else to tell it so.
             if claim.recorded == key and (elsewhere := self._belonging.key_of(claim)) != key:
                 self._queue.add(elsewhere)
+        if not (isinstance(plan.effect, Remove) or plan.rule == "keep"):
+            self._budget.give_up(key)
         moments = [moment for moment in (plan.wake_at, patience) if moment is not None]
         self._deadlines.set(key, min(moments, default=None))
         if observed is None and not self._claims.of(key):
@@ -326,6 +442,16 @@ class Reconciler:
                 await self._keeper.write_status(claim.sandbox, status)
             elif is_paused(claim):
                 await self._keeper.write_status(claim.sandbox, paused_status(claim.sandbox, now=now))
+
+
+def _failing(plan: Plan, failure: Failure, now: datetime) -> Plan:
+    """Say of a plan whose step failed why, and when it is tried again."""
+    readiness = Readiness(ready=False, reason=failure.reason, message=failure.message)
+    reports = {
+        uid: replace(report, phase=Phase.FAILED, readiness=readiness) for uid, report in plan.reports.items()
+    }
+    retry_at = max(failure.retry_at, now + timedelta(seconds=1))
+    return replace(plan, effect=None, reports=reports, wake_at=retry_at)
 
 
 def _jitter() -> float:

@@ -1,29 +1,23 @@
 """What :func:`sandkeeper.lifecycle.decide` is shown: claims and memories as a situation."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from sandkeeper.api.names import Annotation
-from sandkeeper.api.sandbox import DesiredState
 from sandkeeper.config.keys import RuntimeKey
-from sandkeeper.config.resolution import Problem
 from sandkeeper.lifecycle import (
     Claimant,
     Desire,
     Failure,
     Moved,
-    Observed,
     PreflightCheck,
-    RuntimeState,
     Unresolved,
     Wanted,
-    is_busy,
     rebound,
 )
 from sandkeeper.reconcile.claims import Claim
 from sandkeeper.reconcile.statuses import record_of
 
-__all__ = ["Memory", "claimant_of", "is_paused", "keeps_busy"]
+__all__ = ["Memory", "claimant_of", "is_paused"]
 
 
 @dataclass
@@ -35,6 +29,8 @@ class Memory:
     """Of the configuration that failed: another one is tried at once."""
     preflight: PreflightCheck | None = None
     preflight_failure: Failure | None = None
+    fresh: str | None = None
+    """Id of a runtime that this process made or started, and whose setupCommand has certainly not begun before."""
     setup_done: str | None = None
     mourned: str | None = None
     """Id of the last runtime whose death was counted as a failure."""
@@ -66,39 +62,16 @@ def claimant_of(claim: Claim, key: RuntimeKey) -> Claimant:
     record = record_of(sandbox.status)
     if claim.recorded != key:
         record = rebound(record)
-    stopped = not isinstance(sandbox.spec, Problem) and sandbox.spec.state is DesiredState.STOPPED
     return Claimant(
         uid=sandbox.uid,
         name=sandbox.name,
         created_at=sandbox.created_at,
         desire=_desire(claim, key),
-        stopped=stopped,
+        stopped=sandbox.stopped,
         paused=is_paused(claim),
         last_used=sandbox.annotations.get(Annotation.LAST_USED),
         hold_until=sandbox.annotations.get(Annotation.HOLD_UNTIL),
         recreate=sandbox.annotations.get(Annotation.RECREATE),
         record=record,
         has_status=sandbox.has_status,
-    )
-
-
-def keeps_busy(claim: Claim, key: RuntimeKey, *, now: datetime) -> bool:
-    """Whether the Sandbox by itself keeps the runtime that its status records busy, if that still runs."""
-    runtime = claim.sandbox.status.runtime
-    if runtime is None:
-        return False
-    windows = claim.resolution.windows
-    recorded = Observed(
-        backend=runtime.backend,
-        id=runtime.id,
-        name=runtime.name,
-        node=runtime.node,
-        state=RuntimeState.RUNNING,  # a runtime that ended is removed under its key, whoever is bound to it
-        created_at=runtime.created_at,
-        config_hash="",
-        image="",
-        has_setup=False,
-    )
-    return is_busy(
-        claimant_of(claim, key), observed=recorded, now=now, hot=windows.hot, max_hold=windows.max_hold
     )

@@ -24,7 +24,9 @@ __all__ = ["Sources"]
 
 logger = logging.getLogger(__name__)
 
-_SYNC_SECONDS: Final = 300.0
+_SYNC_SECONDS: Final = {SANDBOXES: 300.0, POLICIES: 60.0, NAMESPACES: 60.0}
+"""Policies and Namespaces are few, and decisive; Sandboxes are many, and mostly kept from vanishing by a finalizer."""
+_RETRY_SECONDS: Final = 10.0
 _SETTLE_SECONDS: Final = 5.0
 """After a listing was noticed: kopf lists page by page, and one list of ours is enough."""
 
@@ -90,9 +92,9 @@ class Sources:
                 group.create_task(self._keep_exact(resource, cache))
 
     async def _keep_exact(self, resource: Resource, cache: Cache[Any]) -> None:
-        relisted = self._relisted[resource.plural]
+        relisted, listed = self._relisted[resource.plural], True
         while True:
-            pause = _SYNC_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
+            pause = (_SYNC_SECONDS[resource] if listed else _RETRY_SECONDS) * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
             try:
                 async with asyncio.timeout(pause):
                     await relisted.wait()
@@ -100,7 +102,7 @@ class Sources:
             except TimeoutError:
                 pass
             relisted.clear()
-            await self._list(resource, cache)
+            listed = await self._list(resource, cache)
 
     async def _list(self, resource: Resource, cache: Cache[Any]) -> bool:
         objects: list[Any] = []

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from sandkeeper.api.conditions import ConditionType, Reason
+from sandkeeper.api.conditions import ConditionType, Phase, Reason
 from sandkeeper.api.policy import Scope
 from sandkeeper.api.sandbox import (
     Condition,
@@ -21,6 +21,9 @@ from sandkeeper.reconcile.claims import Claim, is_private
 from sandkeeper.reconcile.objects import SandboxObject
 
 __all__ = ["merge_patch", "note_of", "paused_status", "record_of", "status_of", "to_json"]
+
+_LONGEST_MESSAGE: Final = 4096
+"""The CRD's bound on ``status.message``."""
 
 _BENIGN: Final = frozenset(
     {
@@ -47,6 +50,11 @@ def _reason(text: str) -> Reason:
         return Reason.IDLE
 
 
+def _clipped(message: str) -> str:
+    """Shorten a message to what a status takes: what was wrong must be told, however long it is."""
+    return message if len(message) <= _LONGEST_MESSAGE else message[: _LONGEST_MESSAGE - 1] + "…"
+
+
 def record_of(status: SandboxStatus) -> Record:
     """Read the registry's row from a status."""
     runtime = status.runtime
@@ -65,6 +73,7 @@ def record_of(status: SandboxStatus) -> Record:
         hold=Hold(until=status.hold.until, since=status.hold.since) if status.hold else None,
         recreate=status.recreate,
         removing=status.removing,
+        stopped=any(c.type == ConditionType.READY and c.reason == Reason.STOPPED for c in status.conditions),
         recoveries=status.recoveries,
     )
 
@@ -116,7 +125,7 @@ def _conditions(
                 type=kind.value,
                 status=value,
                 reason=reason.value,
-                message=message,
+                message=_clipped(message),
                 last_transition_time=old.last_transition_time if old and old.status == value else now,
                 observed_generation=sandbox.generation,
             )
@@ -167,7 +176,7 @@ def status_of(
         removing=record.removing,
         next_transition=NextTransition(at=report.next.at, what=report.next.what) if report.next else None,
         recoveries=record.recoveries,
-        message=report.readiness.message,
+        message=_clipped(report.readiness.message),
     )
 
 
@@ -178,6 +187,19 @@ def paused_status(sandbox: SandboxObject, *, now: datetime) -> SandboxStatus:
     wanted = iter([(ConditionType.PAUSED, "True", Reason.PAUSED, message)])
     paused = _conditions(wanted, sandbox=sandbox, now=now)
     return sandbox.status.model_copy(update={"conditions": others + paused})
+
+
+def leaving_status(sandbox: SandboxObject, *, until: datetime, now: datetime) -> SandboxStatus:
+    """Build the status of a Sandbox that is to be deleted, and whose container cannot be removed at the moment."""
+    message = (
+        "It is deleted when its container is removed, which does not work at the moment, or at "
+        f"{until:%Y-%m-%dT%H:%M:%SZ}; then the sweep removes the container when its engine is back."
+    )
+    wanted = iter([(ConditionType.READY, "False", Reason.TERMINATING, message)])
+    conditions = _conditions(wanted, sandbox=sandbox, now=now)
+    return sandbox.status.model_copy(
+        update={"phase": Phase.PENDING, "conditions": conditions, "message": message}
+    )
 
 
 def to_json(status: SandboxStatus) -> dict[str, Any]:
@@ -198,6 +220,15 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
 def note_of(sandbox: SandboxObject, after: SandboxStatus) -> Note | None:
     """Return the one Event that tells of the change from the Sandbox's status to ``after``, if it is worth one."""
+    if after.recoveries > sandbox.status.recoveries:
+        return Note(
+            namespace=sandbox.namespace,
+            name=sandbox.name,
+            uid=sandbox.uid,
+            kind="Warning",
+            reason=Reason.RECOVERING,
+            message="The runtime died and was made again; its temporary files are gone.",
+        )
     before = {condition.type: condition for condition in sandbox.status.conditions}
     for condition in after.conditions:  # Ready first: the change that matters most is the one that is told
         old = before.get(condition.type)
