@@ -122,6 +122,19 @@ class QuietLife(RuleBasedStateMachine):
             for _ in self.passes.pop(key, None) or self.world.run(key):
                 pass
 
+    @precondition(lambda self: self.world.boxes)
+    @rule(pick=some, steps=st.integers(1, 4), idle=st.sampled_from([HOT, IDLE + TICK]))
+    def somebody_is_quicker_than_the_operator(self, pick: int, steps: int, idle: timedelta) -> None:
+        world, box = self.world, self.box(pick)
+        world.time += idle
+        key = world.bound(box)
+        going = self.passes.pop(key, None) or world.run(key)
+        for _ in range(steps):
+            next(going, None)
+        world.touch(box)
+        for _ in going:
+            pass
+
     @rule()
     def the_operator_dies_and_comes_back(self) -> None:
         self.passes.clear()
@@ -145,6 +158,14 @@ class QuietLife(RuleBasedStateMachine):
         world.settle()
         assert outcome(world) == reached
         assert (world.effects, world.writes) == (effects, writes)
+        self.whoever_is_pruned_can_be_woken()
+
+    def whoever_is_pruned_can_be_woken(self) -> None:
+        for box in list(self.world.boxes.values()):
+            if box.report is not None and box.report.phase is Phase.PRUNED and not box.paused:
+                self.world.touch(box, behind=30 * DAY)
+                self.world.settle()
+                assert box.ready or box.report.readiness.reason is Reason.PAUSED
 
     def is_at_rest(self, box: Box) -> bool:
         assert box.report is not None
@@ -226,7 +247,7 @@ class Life(QuietLife):
 TestQuietLife = QuietLife.TestCase
 TestLife = Life.TestCase
 TestQuietLife.settings = TestLife.settings = settings(
-    max_examples=150,
+    max_examples=max(250, settings().max_examples),
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -114,7 +114,7 @@ def _testbed(command: str) -> str:
     return done.stdout
 
 
-class _Users:
+class Users:
     """Who uses the test bed now, and whether one of them brought it up."""
 
     def __init__(self, layout: Layout) -> None:
@@ -160,7 +160,7 @@ class _Users:
 def cluster() -> Iterator[Cluster]:
     """Give the cluster, brought up if it is not."""
     layout = Layout.from_environment(os.environ)
-    users = _Users(layout)
+    users = Users(layout)
     users.join()
     try:
         known = bed.load(layout)
