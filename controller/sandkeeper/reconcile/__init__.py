@@ -8,6 +8,8 @@
 ``deadlines``   what to look at later: one heap
 ``passes``      one pass over one key
 ``setups``      setupCommands that run meanwhile
+``memory``      what failed, and when it is tried again
+``situations``  claims as claimants
 ``effects``     a plan's effect, carried out
 ``statuses``    a plan's report, as a status
 ``keeper``      the Sandboxes as they are written

@@ -6,7 +6,6 @@ decided anew from what the world and the statuses say, so the next pass, of whic
 
 import asyncio
 import logging
-import random
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -37,7 +36,6 @@ from sandkeeper.lifecycle import (
     Start,
     Unreachable,
     decide,
-    next_failure,
 )
 from sandkeeper.reconcile.belonging import Belonging
 from sandkeeper.reconcile.claims import Claim, Claims, is_private
@@ -45,10 +43,11 @@ from sandkeeper.reconcile.deadlines import Deadlines
 from sandkeeper.reconcile.effects import Effects
 from sandkeeper.reconcile.finalizers import Finalizers
 from sandkeeper.reconcile.keeper import Keeper
+from sandkeeper.reconcile.memory import Memory
 from sandkeeper.reconcile.queue import KeyedQueue
 from sandkeeper.reconcile.removals import RemovalBudget
 from sandkeeper.reconcile.setups import Setups
-from sandkeeper.reconcile.situations import Memory, claimant_of, is_paused
+from sandkeeper.reconcile.situations import claimant_of, is_paused
 from sandkeeper.reconcile.statuses import paused_status, status_of
 from sandkeeper.runtimes.protocol import Order
 
@@ -62,8 +61,6 @@ _LONG_STEP: Final = 2.0
 """Seconds after which a step that is still going on is told in the status."""
 _NAMESPACE_PAUSE: Final = timedelta(seconds=2)
 """Before a namespace that is not known yet, or a policy that has just arrived, is looked at again."""
-_LONGEST_WAIT: Final = timedelta(seconds=330)
-"""The longest back-off there is, and its jitter."""
 _CLOCK_TOLERANCE: Final = 30.0
 """Seconds that our clock may be off the API server's for removals that depend on time."""
 
@@ -157,11 +154,7 @@ class Reconciler:
     ) -> Plan:
         memory = self._memory[key]
         now = self._now()
-        wanted = {claim.resolution.config_hash for claim in claims}
-        if memory.failure is not None and memory.failed_hash is not None and memory.failed_hash not in wanted:
-            memory.failure = memory.failed_hash = None
-        if memory.failure is not None and memory.failure.retry_at - now > _LONGEST_WAIT:
-            memory.failure = replace(memory.failure, retry_at=now)  # the clock was set back meanwhile
+        memory.freshen({claim.resolution.config_hash for claim in claims}, now)
         return decide(
             Situation(
                 claimants=tuple(claimant_of(claim, key) for claim in claims),
@@ -199,11 +192,7 @@ class Reconciler:
             # One that was announced before goes on: decide then asks for it whatever its turn.
             step.turn = self._budget.take(key, self._now())
             return step.turn is not None
-        return isinstance(effect, Create) and self._is_backing_off(key)
-
-    def _is_backing_off(self, key: RuntimeKey) -> bool:
-        failure = self._memory[key].failure
-        return failure is not None and self._now() < failure.retry_at
+        return isinstance(effect, Create) and self._memory[key].is_backing_off(self._now())
 
     async def _try(self, key: RuntimeKey, plan: Plan, observed: Seen, step: "_Step") -> None:
         """Carry the next step out."""
@@ -212,8 +201,10 @@ class Reconciler:
         assert effect is not None  # noqa: S101 - for the type checker
         if isinstance(effect, Remove) and not await self._may_remove(key, effect, plan, claims, observed):
             return
-        self._mourn(key, effect, claims, observed)
-        if isinstance(effect, Create) and self._is_backing_off(key):
+        recorded = next((c.sandbox.status.runtime for c in claims if c.sandbox.status.runtime), None)
+        there = observed if isinstance(observed, Observed) else None
+        self._memory[key].mourn(effect, observed=there, recorded=recorded, now=self._now())
+        if isinstance(effect, Create) and self._memory[key].is_backing_off(self._now()):
             return  # the death that was counted just now is not the first
         claims = self._belonging.bound(key)  # as we wrote them in announcing
         try:
@@ -239,28 +230,6 @@ class Reconciler:
             # A policy that was written just before its first Sandbox may reach us just after it.
             return not await self._keeper.find_policy(key.namespace, key.policy)
         return True
-
-    def _mourn(self, key: RuntimeKey, effect: Effect, claims: tuple[Claim, ...], observed: Seen) -> None:
-        """Count the death of a runtime once, so that one that keeps dying is made again ever more slowly."""
-        memory = self._memory[key]
-        now = self._now()
-        if isinstance(effect, Remove) and effect.removal is Removal.DEAD and isinstance(observed, Observed):
-            dead, reason, message = observed.id, observed.ended or Reason.EXITED, observed.message
-            ran_for: timedelta | None = now - observed.created_at
-        elif isinstance(effect, Create) and effect.recovery:
-            runtime = next((c.sandbox.status.runtime for c in claims if c.sandbox.status.runtime), None)
-            if runtime is None:
-                return
-            dead, reason, message = runtime.id, Reason.EXITED, "the runtime vanished"
-            ran_for = now - runtime.created_at
-        else:
-            return
-        if memory.mourned == dead:
-            return
-        memory.mourned = dead
-        memory.failure = next_failure(
-            memory.failure, reason=reason, message=message, now=now, ran_for=ran_for, jitter=_jitter()
-        )
 
     # --- act ----------------------------------------------------------------------------------------------------------
 
@@ -312,7 +281,7 @@ class Reconciler:
         finally:
             if not isinstance(effect, Setup):
                 doing.cancel()
-        self._note_success(key, effect, result, there)
+        self._memory[key].succeed(effect, made=result, observed=there)
         return result
 
     async def _tell(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:
@@ -323,17 +292,6 @@ class Reconciler:
             await self._report(key, plan, claims, observed)
         except (ApiError, NotLeader) as error:
             logger.debug("Cannot say that %s takes its time: %s", key, error)
-
-    def _note_success(
-        self, key: RuntimeKey, effect: Effect, result: Observed | None, there: Observed | None
-    ) -> None:
-        memory = self._memory[key]
-        if isinstance(effect, Create) and result is not None:
-            memory.fresh = result.id
-        elif isinstance(effect, Start) and there is not None and there.state is RuntimeState.CREATED:
-            memory.fresh = there.id
-        elif isinstance(effect, Preflight):
-            memory.preflight = memory.preflight_failure = None
 
     def _set_up_in_background(
         self,
@@ -377,31 +335,9 @@ class Reconciler:
     def _note_failure(
         self, key: RuntimeKey, effect: Effect, error: SandkeeperError, claims: tuple[Claim, ...]
     ) -> None:
-        memory = self._memory[key]
-        checked = isinstance(effect, Preflight)
-        failure = next_failure(
-            memory.preflight_failure if checked else memory.failure,
-            reason=error.reason,
-            message=error.message,
-            now=self._now(),
-            ran_for=None,
-            jitter=_jitter(),
-        )
         order = self._order(key, effect, claims)
-        if checked:
-            memory.preflight_failure = failure
-            if order is not None:
-                memory.preflight = PreflightCheck(
-                    config_hash=order.config_hash,
-                    problem=error.reason,
-                    message=error.message,
-                    retry_at=failure.retry_at,
-                )
-            return
-        if isinstance(effect, (Setup, Start)):
-            memory.mourned = effect.id  # it is removed for this failure, not for one more
-        memory.failure = failure
-        memory.failed_hash = order.config_hash if order else None
+        config_hash = order.config_hash if order else None
+        self._memory[key].fail(effect, error, config_hash=config_hash, now=self._now())
 
     async def _delete(self, claims: tuple[Claim, ...], effect: DeleteClaimants) -> None:
         for claim in claims:
@@ -452,7 +388,3 @@ def _failing(plan: Plan, failure: Failure, now: datetime) -> Plan:
     }
     retry_at = max(failure.retry_at, now + timedelta(seconds=1))
     return replace(plan, effect=None, reports=reports, wake_at=retry_at)
-
-
-def _jitter() -> float:
-    return random.uniform(0.9, 1.1)  # noqa: S311 - spreads load; guards nothing

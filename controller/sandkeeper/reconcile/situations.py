@@ -1,15 +1,11 @@
-"""What :func:`sandkeeper.lifecycle.decide` is shown: claims and memories as a situation."""
-
-from dataclasses import dataclass
+"""What :func:`sandkeeper.lifecycle.decide` is shown: claims as claimants."""
 
 from sandkeeper.api.names import Annotation
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.lifecycle import (
     Claimant,
     Desire,
-    Failure,
     Moved,
-    PreflightCheck,
     Unresolved,
     Wanted,
     rebound,
@@ -17,23 +13,7 @@ from sandkeeper.lifecycle import (
 from sandkeeper.reconcile.claims import Claim
 from sandkeeper.reconcile.statuses import record_of
 
-__all__ = ["Memory", "claimant_of", "is_paused"]
-
-
-@dataclass
-class Memory:
-    """What a process remembers of a key between passes, and may forget with the process."""
-
-    failure: Failure | None = None
-    failed_hash: str | None = None
-    """Of the configuration that failed: another one is tried at once."""
-    preflight: PreflightCheck | None = None
-    preflight_failure: Failure | None = None
-    fresh: str | None = None
-    """Id of a runtime that this process made or started, and whose setupCommand has certainly not begun before."""
-    setup_done: str | None = None
-    mourned: str | None = None
-    """Id of the last runtime whose death was counted as a failure."""
+__all__ = ["claimant_of", "is_paused"]
 
 
 def is_paused(claim: Claim) -> bool:

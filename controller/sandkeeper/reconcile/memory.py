@@ -1,0 +1,111 @@
+"""What a process remembers of a key between passes, and may forget with the process: mostly what failed, and when."""
+
+import random
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from sandkeeper.api.conditions import Reason
+from sandkeeper.api.errors import SandkeeperError
+from sandkeeper.api.sandbox import RuntimeRecord
+from sandkeeper.lifecycle import (
+    Create,
+    Effect,
+    Failure,
+    Observed,
+    Preflight,
+    PreflightCheck,
+    Removal,
+    Remove,
+    RuntimeState,
+    Setup,
+    Start,
+    next_failure,
+)
+
+__all__ = ["Memory"]
+
+_LONGEST_WAIT: Final = timedelta(seconds=330)
+"""The longest back-off there is, and its jitter."""
+
+
+@dataclass
+class Memory:
+    """Of one key."""
+
+    failure: Failure | None = None
+    failed_hash: str | None = None
+    """Of the configuration that failed: another one is tried at once."""
+    preflight: PreflightCheck | None = None
+    """The last one that found a problem. One that found none is not remembered: tomorrow it may find one."""
+    preflight_failure: Failure | None = None
+    fresh: str | None = None
+    """Id of a runtime that this process made or started, and whose setupCommand has certainly not begun before."""
+    setup_done: str | None = None
+    mourned: str | None = None
+    """Id of the last runtime whose death was counted as a failure."""
+
+    def is_backing_off(self, now: datetime) -> bool:
+        """Whether the next attempt has to wait."""
+        return self.failure is not None and now < self.failure.retry_at
+
+    def freshen(self, wanted: Collection[str | None], now: datetime) -> None:
+        """Forget what is out of date: a failure of what nobody wants any more, a wait that the clock left behind."""
+        if self.failure is None:
+            return
+        if self.failed_hash is not None and self.failed_hash not in wanted:
+            self.failure = self.failed_hash = None
+        elif self.failure.retry_at - now > _LONGEST_WAIT:
+            self.failure = replace(self.failure, retry_at=now)
+
+    def mourn(
+        self, effect: Effect, *, observed: Observed | None, recorded: RuntimeRecord | None, now: datetime
+    ) -> None:
+        """Count the death of a runtime once, so that one that keeps dying is made again ever more slowly."""
+        if isinstance(effect, Remove) and effect.removal is Removal.DEAD and observed is not None:
+            dead, made_at = observed.id, observed.created_at
+            reason, message = observed.ended or Reason.EXITED, observed.message
+        elif isinstance(effect, Create) and effect.recovery and recorded is not None:
+            dead, made_at = recorded.id, recorded.created_at
+            reason, message = Reason.EXITED, "the runtime vanished"
+        else:
+            return
+        if self.mourned != dead:
+            self.mourned = dead
+            self.failure = _next(self.failure, reason, message, now=now, ran_for=now - made_at)
+
+    def succeed(self, effect: Effect, *, made: Observed | None, observed: Observed | None) -> None:
+        """Remember what a step that worked tells about the next."""
+        if isinstance(effect, Create) and made is not None:
+            self.fresh = made.id
+        elif isinstance(effect, Start) and observed is not None and observed.state is RuntimeState.CREATED:
+            self.fresh = observed.id
+        elif isinstance(effect, Preflight):
+            self.preflight = self.preflight_failure = None
+
+    def fail(self, effect: Effect, error: SandkeeperError, *, config_hash: str | None, now: datetime) -> None:
+        """Remember that a step failed, and when to try it again."""
+        if isinstance(effect, Preflight):
+            failure = self.preflight_failure = _next(
+                self.preflight_failure, error.reason, error.message, now=now
+            )
+            if config_hash is not None:
+                self.preflight = PreflightCheck(
+                    config_hash=config_hash,
+                    problem=error.reason,
+                    message=error.message,
+                    retry_at=failure.retry_at,
+                )
+            return
+        if isinstance(effect, (Setup, Start)):
+            self.mourned = effect.id  # it is removed for this failure, not for one more
+        self.failure = _next(self.failure, error.reason, error.message, now=now)
+        self.failed_hash = config_hash
+
+
+def _next(
+    previous: Failure | None, reason: Reason, message: str, *, now: datetime, ran_for: timedelta | None = None
+) -> Failure:
+    jitter = random.uniform(0.9, 1.1)  # noqa: S311 - spreads load; guards nothing
+    return next_failure(previous, reason=reason, message=message, now=now, ran_for=ran_for, jitter=jitter)

@@ -1,0 +1,98 @@
+"""What failed is tried again ever more slowly; what died is mourned once; what changed is tried at once."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from sandkeeper.api.conditions import Reason
+from sandkeeper.api.errors import Permanent
+from sandkeeper.lifecycle import Create, Observed, Preflight, Removal, Remove, RuntimeState, Setup, Start
+from sandkeeper.reconcile.memory import Memory
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+DEAD = Observed(
+    backend="docker",
+    id="abc",
+    name="sandkeeper-rain",
+    node="ENGINE",
+    state=RuntimeState.FAILED,
+    created_at=NOW - 5 * SECOND,
+    config_hash="v1-1",
+    image="image:1",
+    has_setup=False,
+    ended=Reason.OOM_KILLED,
+)
+BURY = Remove(id="abc", removal=Removal.DEAD)
+MISSING = Permanent(Reason.IMAGE_MISSING, "no image")
+
+
+def test_the_first_death_is_made_good_at_once_and_the_second_is_not() -> None:
+    memory = Memory()
+    memory.mourn(BURY, observed=DEAD, recorded=None, now=NOW)
+    assert not memory.is_backing_off(NOW)
+    memory.mourn(BURY, observed=DEAD, recorded=None, now=NOW)
+    assert not memory.is_backing_off(NOW), "it is the same death"
+    memory.mourn(BURY, observed=replace(DEAD, id="def"), recorded=None, now=NOW + SECOND)
+    assert memory.is_backing_off(NOW + SECOND)
+    assert not memory.is_backing_off(NOW + 10 * SECOND)
+
+
+def test_ten_minutes_of_life_begin_a_new_row() -> None:
+    memory = Memory()
+    memory.mourn(BURY, observed=DEAD, recorded=None, now=NOW)
+    later = replace(DEAD, id="def", created_at=NOW)
+    memory.mourn(BURY, observed=later, recorded=None, now=NOW + timedelta(minutes=11))
+    assert not memory.is_backing_off(NOW + timedelta(minutes=11))
+
+
+def test_another_configuration_is_tried_at_once() -> None:
+    memory = Memory()
+    memory.fail(Create(ruler="u"), MISSING, config_hash="v1-1", now=NOW)
+    memory.freshen({"v1-1"}, NOW)
+    assert memory.is_backing_off(NOW)
+    memory.freshen({"v1-2"}, NOW)
+    assert not memory.is_backing_off(NOW)
+
+
+def test_a_clock_that_was_set_back_holds_nothing_up() -> None:
+    memory = Memory()
+    memory.fail(Create(ruler="u"), MISSING, config_hash=None, now=NOW)
+    earlier = NOW - timedelta(hours=1)
+    memory.freshen(set(), earlier)
+    assert not memory.is_backing_off(earlier)
+
+
+def test_a_runtime_that_is_removed_for_a_failure_is_not_mourned_besides() -> None:
+    for effect in (Setup(id="abc", ruler="u"), Start(id="abc")):
+        memory = Memory()
+        memory.fail(effect, Permanent(Reason.SETUP_FAILED, "so"), config_hash=None, now=NOW)
+        failure = memory.failure
+        memory.mourn(BURY, observed=DEAD, recorded=None, now=NOW)
+        assert memory.failure is failure
+
+
+def test_preflights_back_off_apart_and_only_problems_are_remembered() -> None:
+    memory, check = Memory(), Preflight(ruler="u")
+    memory.fail(check, MISSING, config_hash="v1-1", now=NOW)
+    first = memory.preflight
+    memory.fail(check, MISSING, config_hash="v1-1", now=NOW)
+    second = memory.preflight
+    assert first is not None
+    assert second is not None
+    assert first.retry_at is not None
+    assert second.retry_at is not None
+    assert second.retry_at > first.retry_at
+    assert memory.failure is None
+    memory.succeed(check, made=None, observed=None)
+    assert memory.preflight is None
+
+
+def test_what_this_process_made_or_first_started_is_fresh() -> None:
+    memory = Memory()
+    memory.succeed(Start(id="abc"), made=None, observed=replace(DEAD, state=RuntimeState.STOPPED))
+    assert memory.fresh is None
+    memory.succeed(Start(id="abc"), made=None, observed=replace(DEAD, state=RuntimeState.CREATED))
+    assert memory.fresh == "abc"
+    memory.succeed(Create(ruler="u"), made=replace(DEAD, id="def"), observed=None)
+    assert memory.fresh == "def"
