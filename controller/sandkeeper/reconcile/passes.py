@@ -133,7 +133,7 @@ class Reconciler:
             if rule is not None:
                 return rule
             if not self._must_wait(key, effect, step):
-                await self._try(key, plan, observed, step)
+                await self._try(key, plan, claims, observed, step)
         raise Transient(Reason.PENDING, f"{key} did not come to rest in {_MOST_STEPS} steps")
 
     # --- observe ------------------------------------------------------------------------------------------------------
@@ -194,9 +194,10 @@ class Reconciler:
             return step.turn is not None
         return isinstance(effect, Create) and self._memory[key].is_backing_off(self._now())
 
-    async def _try(self, key: RuntimeKey, plan: Plan, observed: Seen, step: "_Step") -> None:
-        """Carry the next step out."""
-        claims = self._belonging.bound(key)
+    async def _try(
+        self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen, step: "_Step"
+    ) -> None:
+        """Carry the next step out. It was decided on these claims, and an announcement is conditional on them."""
         effect = plan.effect
         assert effect is not None  # noqa: S101 - for the type checker
         if isinstance(effect, Remove) and not await self._may_remove(key, effect, plan, claims, observed):
@@ -226,7 +227,8 @@ class Reconciler:
         """Whether something may be made for the namespace, under policies that are certainly the ones that apply."""
         if not self._claims.accepts(key.namespace):
             return False  # it is on its way out, or not known yet
-        if any(claim.sandbox.status.policy is None for claim in claims):
+        own = f"{key.namespace}/{key.policy}"
+        if any(claim.sandbox.status.policy is None and claim.resolution.policy != own for claim in claims):
             # A policy that was written just before its first Sandbox may reach us just after it.
             return not await self._keeper.find_policy(key.namespace, key.policy)
         return True
