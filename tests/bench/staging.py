@@ -25,8 +25,7 @@ from bench.kube import Kube, Watch, sandboxes
 from bench.stage import Stage
 from sandkeeper.api.names import GROUP, Label
 from sandkeeper.runtimes.docker.transport import connect_to
-from support.cluster import Cluster
-from support.cluster import Users as Users
+from support.cluster import Cluster, Users
 from support.crds import CRDS, wait_until_served
 from support.engine import import_tiny
 from testbed import bed, progress

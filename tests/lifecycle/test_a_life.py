@@ -194,8 +194,7 @@ class Life(QuietLife):
     @rule(pick=some)
     def it_is_stopped_or_to_run_again(self, pick: int) -> None:
         box = self.box(pick)
-        box.stopped = not box.stopped
-        box.version += 1
+        self.world.stop(box, stopped=not box.stopped)
 
     @precondition(lambda self: self.world.boxes)
     @rule(pick=some)

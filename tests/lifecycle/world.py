@@ -132,15 +132,26 @@ class World:
             box.last_used = value
             box.version += 1
             box.promises.pop("touch", None)  # the last one who writes is the one who is heard
-        if box.ready and not behind and box.record.runtime_id is not None:
-            box.promises["touch"] = (box.record.runtime_id, self.time + HOT)
+        if self.is_promised(box) and not behind:
+            box.promises["touch"] = (box.record.runtime_id or "", self.time + HOT)
 
     def hold(self, box: Box, length: timedelta | None) -> None:
         box.promises.pop("hold", None)
         box.hold_until = None if length is None else (self.time + length).isoformat()
         box.version += 1
-        if length is not None and box.ready and box.record.runtime_id is not None:
-            box.promises["hold"] = (box.record.runtime_id, self.time + min(length, MAX_HOLD))
+        if length is not None and self.is_promised(box):
+            box.promises["hold"] = (box.record.runtime_id or "", self.time + min(length, MAX_HOLD))
+
+    def stop(self, box: Box, *, stopped: bool) -> None:
+        """Order it to be stopped, or to run again. Who has it stopped relies on nothing."""
+        box.stopped = stopped
+        box.version += 1
+        box.promises.clear()
+
+    @staticmethod
+    def is_promised(box: Box) -> bool:
+        """Whether the answer to a write says Ready, and nobody ordered otherwise."""
+        return box.ready and not box.stopped and box.record.runtime_id is not None
 
     # --- one pass -----------------------------------------------------------------------------------------
 

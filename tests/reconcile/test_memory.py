@@ -84,15 +84,5 @@ def test_preflights_back_off_apart_and_only_problems_are_remembered() -> None:
     assert second.retry_at is not None
     assert second.retry_at > first.retry_at
     assert memory.failure is None
-    memory.succeed(check, made=None, observed=None)
+    memory.succeed(check)
     assert memory.preflight is None
-
-
-def test_what_this_process_made_or_first_started_is_fresh() -> None:
-    memory = Memory()
-    memory.succeed(Start(id="abc"), made=None, observed=replace(DEAD, state=RuntimeState.STOPPED))
-    assert memory.fresh is None
-    memory.succeed(Start(id="abc"), made=None, observed=replace(DEAD, state=RuntimeState.CREATED))
-    assert memory.fresh == "abc"
-    memory.succeed(Create(ruler="u"), made=replace(DEAD, id="def"), observed=None)
-    assert memory.fresh == "def"

@@ -61,18 +61,37 @@ def container(**changes: Any) -> dict[str, Any]:
     ],
 )
 def test_states(given: dict[str, Any], expected: tuple[RuntimeState, Reason | None]) -> None:
-    assert state_of(given)[:2] == expected
+    assert state_of({"State": given})[:2] == expected
 
 
 def test_a_kill_at_the_end_of_our_own_grace_is_no_failure() -> None:
-    assert state_of(state("exited", code=137), stopped_by_us=True)[0] is RuntimeState.STOPPED
-    assert state_of(state("exited", code=137, oom=True), stopped_by_us=True)[1] is Reason.OOM_KILLED
+    assert state_of({"State": state("exited", code=137)}, stopped_by_us=True)[0] is RuntimeState.STOPPED
+    out_of_memory = {"State": state("exited", code=137, oom=True)}
+    assert state_of(out_of_memory, stopped_by_us=True)[1] is Reason.OOM_KILLED
+
+
+@pytest.mark.parametrize(
+    ("init", "given", "expected"),
+    [
+        (False, state("exited", code=137), RuntimeState.STOPPED),
+        (False, state("exited", code=137, oom=True), RuntimeState.FAILED),
+        (False, state("exited", code=1), RuntimeState.FAILED),
+        (True, state("exited", code=137), RuntimeState.FAILED),
+        (None, state("exited", code=137), RuntimeState.FAILED),
+    ],
+)
+def test_without_an_init_a_stop_is_a_kill(
+    init: bool | None,  # noqa: FBT001 - as the engine writes it
+    given: dict[str, Any],
+    expected: RuntimeState,
+) -> None:
+    assert state_of({"State": given, "HostConfig": {"Init": init}})[0] is expected
 
 
 def test_the_message_says_how_it_ended() -> None:
-    assert "exit code 137" in state_of(state("exited", code=137))[2]
-    assert "out of memory" in state_of(state("exited", code=137, oom=True))[2]
-    assert "docker unpause" in state_of(state("paused"))[2]
+    assert "exit code 137" in state_of({"State": state("exited", code=137)})[2]
+    assert "out of memory" in state_of({"State": state("exited", code=137, oom=True)})[2]
+    assert "docker unpause" in state_of({"State": state("paused")})[2]
 
 
 def test_all_that_is_seen() -> None:

@@ -88,6 +88,73 @@ async def test_a_command_of_a_user_is_a_use_while_it_runs(
         assert (await look(backend, order)).in_use
 
 
+async def test_a_removal_of_what_is_unused_leaves_what_is_used(
+    sandboxing: Sandboxing, tiny_image: str, docker_client: docker.DockerClient
+) -> None:
+    order = an_order(a_config(tiny_image))
+    async with sandboxing.running() as (backend, _):
+        made = await backend.create(order)
+        api = docker_client.api
+        api.exec_start(api.exec_create(made.id, ["sleep", "60"])["Id"], detach=True)
+
+        with pytest.raises(Transient) as caught:
+            await backend.remove(made.id, key=order.key, unused=True)
+        assert caught.value.reason is Reason.PENDING
+        assert (await look(backend, order)).in_use
+
+        await backend.remove(made.id, key=order.key)
+        unused = await backend.create(order)
+        await backend.remove(unused.id, key=order.key, unused=True)
+        assert await backend.observe(order.key, node=None) is None
+
+
+async def test_whether_a_setup_may_have_begun(
+    sandboxing: Sandboxing, tiny_image: str, docker_client: docker.DockerClient
+) -> None:
+    order = an_order(a_config(tiny_image, setup_command="true"))
+    async with sandboxing.running() as (backend, _):
+        made = await backend.create(order)
+        assert not backend.began(made.id)
+
+        async with sandboxing.running() as (successor, _):
+            assert successor.began(made.id)
+            assert (await successor.create(order)).id == made.id
+            assert successor.began(made.id)
+
+        await backend.setup(made.id, order)
+        assert backend.began(made.id)
+
+
+@pytest.mark.parametrize("by_start", [True, False], ids=["start", "create"])
+async def test_in_what_never_ran_no_setup_has_begun(
+    sandboxing: Sandboxing, tiny_image: str, docker_client: docker.DockerClient, *, by_start: bool
+) -> None:
+    order = an_order(a_config(tiny_image))
+    marks = labels(order.key, installation=sandboxing.installation, config_hash=order.config_hash)
+    left = docker_client.api.create_container(
+        tiny_image, ["sleep", "infinity"], name=name_of(order, sandboxing), labels=marks
+    )["Id"]
+    async with sandboxing.running() as (backend, _):
+        assert backend.began(left)
+        if by_start:
+            await backend.start(left, key=order.key)
+        else:
+            assert (await backend.create(order)).id == left
+        assert not backend.began(left)
+
+
+async def test_a_stop_without_an_init_is_a_stop_to_a_later_process_too(
+    sandboxing: Sandboxing, tiny_image: str
+) -> None:
+    order = an_order(a_config(tiny_image, init=False))
+    async with sandboxing.running() as (backend, _):
+        made = await backend.create(order)
+        await backend.stop(made.id, key=order.key)
+
+    async with sandboxing.running() as (successor, _):
+        assert (await look(successor, order)).state is RuntimeState.STOPPED
+
+
 async def test_two_creations_of_one_key_make_one_container(
     sandboxing: Sandboxing, tiny_image: str, docker_client: docker.DockerClient
 ) -> None:

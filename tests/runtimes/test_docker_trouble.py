@@ -15,7 +15,7 @@ from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Transient
 from sandkeeper.config.operator import Ceilings, DockerSettings
 from sandkeeper.lifecycle.model import Observed, RuntimeState, Unreachable
-from sandkeeper.runtimes.docker import DockerRuntimes
+from sandkeeper.runtimes.docker import DockerRuntimes, containers
 from sandkeeper.runtimes.protocol import Order
 from support.engine import Changes, Sandboxing, a_config, an_order, eventually, import_tiny
 from testbed.engine import Engine
@@ -111,6 +111,106 @@ async def test_an_engine_that_dies_and_comes_back(engine: Engine, sandboxing: Sa
         await backend.remove(made.id, key=order.key)
         assert (await backend.create(order)).state is RuntimeState.RUNNING
         assert count(engine) == 1
+
+
+async def test_the_words_for_an_engine_that_is_gone_do_not_change(
+    engine: Engine, sandboxing: Sandboxing, image: str
+) -> None:
+    async with one_container(sandboxing, image) as (backend, _, order, made):
+
+        async def said() -> set[str]:
+            found = set()
+            for _ in range(100):
+                seen = await backend.observe(order.key, node=made.node)
+                if isinstance(seen, Unreachable):
+                    found.add(seen.message)
+                await asyncio.sleep(0.02)
+            return found
+
+        engine.kill()
+        messages = await said()
+        await eventually(lambda: backend._engine.problem is not None, what="the circuit opens")
+        await asyncio.to_thread(Path(engine.url.removeprefix("unix://")).unlink)
+        messages |= await said()
+
+        assert len(messages) == 1, messages
+
+
+async def test_who_was_told_that_nothing_is_known_is_told_when_it_is(
+    engine: Engine, sandboxing: Sandboxing, image: str
+) -> None:
+    engine.kill()
+    order = an_order(a_config(image))
+    async with sandboxing.running(listed=False, timeout_seconds=TIMEOUT) as (backend, changes):
+        assert backend.knows(order.key)
+        since = time.monotonic()
+
+        await asyncio.to_thread(start, engine)
+
+        assert await changes.of(order.key, since=since) < 30
+        assert not backend.knows(order.key)
+
+
+async def hang_in_removal(engine: Engine, backend: DockerRuntimes, order: Order, runtime_id: str) -> None:
+    """Have it removed by an engine that hangs from the moment on in which the call is sent."""
+    backend.may_act = engine.pause
+    with pytest.raises(Transient):
+        await backend.remove(runtime_id, key=order.key)
+    backend.may_act = lambda: None
+
+
+async def test_what_may_still_be_removed_is_never_called_running(
+    engine: Engine, sandboxing: Sandboxing, image: str
+) -> None:
+    async with one_container(sandboxing, image) as (backend, _, order, made):
+        try:
+            await hang_in_removal(engine, backend, order, made.id)
+            assert backend._containers.is_doomed(made.id)
+        finally:
+            engine.resume()
+
+        async def gone() -> bool:
+            seen = await backend.observe(order.key, node=made.node)
+            assert not isinstance(seen, Observed) or seen.state is RuntimeState.TERMINATING
+            return seen is None
+
+        await eventually(gone, what="it is gone")
+        assert (await backend.create(order)).state is RuntimeState.RUNNING
+
+
+async def test_what_was_not_sent_dooms_nothing(engine: Engine, sandboxing: Sandboxing, image: str) -> None:
+    async with one_container(sandboxing, image) as (backend, _, order, made):
+        engine.pause()
+        try:
+            with pytest.raises(Transient):
+                await backend.remove(made.id, key=order.key)
+            assert not backend._containers.is_doomed(made.id)
+        finally:
+            engine.resume()
+
+
+async def test_a_removal_that_the_engine_forgot_is_not_waited_for_for_ever(
+    engine: Engine, sandboxing: Sandboxing, image: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with one_container(sandboxing, image) as (backend, _, order, made):
+        await hang_in_removal(engine, backend, order, made.id)
+        engine.kill()
+        await asyncio.to_thread(start, engine)
+        await eventually(lambda: backend._watch.is_live, what="the watch is live again")
+
+        monkeypatch.setattr(containers, "_UNHEARD_SECONDS", 1000)
+        seen = await backend.observe(order.key, node=made.node)
+        assert isinstance(seen, Observed)
+        assert seen.state is RuntimeState.TERMINATING
+        with pytest.raises(Transient):
+            await backend.create(order)
+
+        monkeypatch.setattr(containers, "_UNHEARD_SECONDS", 0)
+        seen = await backend.observe(order.key, node=made.node)
+        assert isinstance(seen, Observed)
+        assert seen.state is not RuntimeState.TERMINATING
+        await backend.remove(made.id, key=order.key)
+        assert (await backend.create(order)).state is RuntimeState.RUNNING
 
 
 async def test_an_engine_that_hangs_holds_up_nobody(

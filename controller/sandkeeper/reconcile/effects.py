@@ -46,6 +46,10 @@ class Effects:
                 unreachable = seen or unreachable
         return unreachable
 
+    def may_have_begun(self, runtime: Observed) -> bool:
+        """Whether somebody else may have begun the runtime's setup before this process took it."""
+        return self.runtimes[Backend(runtime.backend)].began(runtime.id)
+
     async def carry_out(
         self, effect: Effect, *, key: RuntimeKey, order: Order | None, observed: Observed | None
     ) -> Observed | None:
@@ -78,8 +82,9 @@ class Effects:
         if runtimes is None:
             raise Permanent(Reason.BACKEND_UNAVAILABLE, f"this operator does not serve {backend}")
         match effect:
-            case Remove(id=runtime_id):
-                await runtimes.remove(runtime_id, key=key)
+            case Remove(id=runtime_id, announced=announced):
+                # What is announced is a prune or a replacement: a command that began since counts as a use.
+                await runtimes.remove(runtime_id, key=key, unused=announced)
             case Start(id=runtime_id):
                 await runtimes.start(runtime_id, key=key)
             case Stop(id=runtime_id):

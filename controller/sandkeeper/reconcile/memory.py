@@ -18,7 +18,6 @@ from sandkeeper.lifecycle import (
     PreflightCheck,
     Removal,
     Remove,
-    RuntimeState,
     Setup,
     Start,
     next_failure,
@@ -75,13 +74,9 @@ class Memory:
             self.mourned = dead
             self.failure = _next(self.failure, reason, message, now=now, ran_for=now - made_at)
 
-    def succeed(self, effect: Effect, *, made: Observed | None, observed: Observed | None) -> None:
-        """Remember what a step that worked tells about the next."""
-        if isinstance(effect, Create) and made is not None:
-            self.fresh = made.id
-        elif isinstance(effect, Start) and observed is not None and observed.state is RuntimeState.CREATED:
-            self.fresh = observed.id
-        elif isinstance(effect, Preflight):
+    def succeed(self, effect: Effect) -> None:
+        """Forget the problems of what has worked by now."""
+        if isinstance(effect, Preflight):
             self.preflight = self.preflight_failure = None
 
     def fail(self, effect: Effect, error: SandkeeperError, *, config_hash: str | None, now: datetime) -> None:

@@ -130,6 +130,8 @@ class Operator:
                     name=f"{self._config.release}-leader",
                     identity=f"{socket.gethostname()}_{os.getpid()}_{uuid4().hex[:8]}",
                 )
+            for runtimes in self._runtimes.values():
+                runtimes.may_act = self._leadership.check
             await self._sources.list_all()
             await self._run_tasks()
         except BaseExceptionGroup as group:
@@ -193,6 +195,8 @@ class Operator:
             self._may_work.set()
         else:
             self._may_work.clear()
+            if self._reconciler is not None:
+                self._reconciler.forget_fresh()
 
     def _look_at_everything(self) -> None:
         for key in self._claims.keys():  # noqa: SIM118 - not a mapping

@@ -136,6 +136,11 @@ class Reconciler:
                 await self._try(key, plan, claims, observed, step)
         raise Transient(Reason.PENDING, f"{key} did not come to rest in {_MOST_STEPS} steps")
 
+    def forget_fresh(self) -> None:
+        """Forget which runtimes were never set up: another operator has led since, or may have."""
+        for memory in self._memory.values():
+            memory.fresh = None
+
     # --- observe ------------------------------------------------------------------------------------------------------
 
     async def _observe(self, key: RuntimeKey, claims: tuple[Claim, ...]) -> Observed | Unreachable | None:
@@ -283,7 +288,10 @@ class Reconciler:
         finally:
             if not isinstance(effect, Setup):
                 doing.cancel()
-        self._memory[key].succeed(effect, made=result, observed=there)
+        made = result if isinstance(effect, Create) else there
+        if isinstance(effect, (Create, Start)) and made is not None:
+            self._memory[key].fresh = None if self._effects.may_have_begun(made) else made.id
+        self._memory[key].succeed(effect)
         return result
 
     async def _tell(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:

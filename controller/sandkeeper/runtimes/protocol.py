@@ -28,11 +28,17 @@ class Runtimes(Protocol):
     """The runtimes of one backend.
 
     Every method proves that what it touches is ours, and raises :class:`~sandkeeper.api.errors.Transient` or
-    :class:`~sandkeeper.api.errors.Permanent`; nothing else escapes. No method blocks the event loop, and each ends
-    within the backend's time-out even where the engine hangs.
+    :class:`~sandkeeper.api.errors.Permanent`; nothing else escapes, but what :attr:`may_act`
+    raises. No method blocks the event loop, and each ends within the backend's time-out even where the engine hangs.
     """
 
     backend: Backend
+    may_act: Callable[[], None]
+    """Called on some thread right before each single change of the world, however long what went before it took.
+
+    Whatever it raises cancels that change, and reaches the caller of the method as it is. Until somebody sets it,
+    everything is allowed. It has to be quick and safe to call on any thread.
+    """
 
     async def run(self, on_change: OnChange) -> None:
         """Watch the backend until cancelled: first everything is listed, then changes are told as they come."""
@@ -42,7 +48,10 @@ class Runtimes(Protocol):
         """What has not been listed yet since the process began, in words for the readiness probe; None: all has."""
 
     def knows(self, key: RuntimeKey) -> bool:
-        """Whether a runtime of the key is there, or cannot be excluded, as far as the cache knows."""
+        """Whether a runtime of the key is there, or cannot be excluded, as far as the cache knows.
+
+        Where it only cannot be excluded, the key is told when it is known.
+        """
 
     def keys(self) -> frozenset[RuntimeKey]:
         """Every key of this installation of which a runtime is there, as far as the cache knows."""
@@ -56,6 +65,14 @@ class Runtimes(Protocol):
     async def create(self, order: Order) -> Observed:
         """Make the runtime and start it. Where it is there already (we died after making it), take that one."""
 
+    def began(self, runtime_id: str) -> bool:
+        """Whether a setupCommand may have begun in it, so that none may be run.
+
+        False only for one that this process made, or was the first to start, and in which it began none since. An
+        answer is good for as long as nobody else acts: after another operator was the leader, it says nothing of what
+        was there before.
+        """
+
     async def start(self, runtime_id: str, *, key: RuntimeKey) -> None:
         """Start it again as it is."""
 
@@ -65,5 +82,8 @@ class Runtimes(Protocol):
     async def setup(self, runtime_id: str, order: Order) -> None:
         """Run the setupCommand. The error's message has at most 1 KiB of output, environment values redacted."""
 
-    async def remove(self, runtime_id: str, *, key: RuntimeKey) -> None:
-        """Remove it; gone already is a success."""
+    async def remove(self, runtime_id: str, *, key: RuntimeKey, unused: bool = False) -> None:
+        """Remove it; gone already is a success.
+
+        ``unused``: where a command of a user runs in it after all, leave it alone and raise Transient with PENDING.
+        """

@@ -5,14 +5,18 @@ are only there to be taken: they keep two creations of one key from both succeed
 """
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
+
+from docker import APIClient
 
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Transient
 from sandkeeper.api.policy import Backend
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.operator import Ceilings, DockerSettings
-from sandkeeper.lifecycle.model import Observed, Unreachable
+from sandkeeper.lifecycle.model import Observed, RuntimeState, Unreachable
 from sandkeeper.runtimes.docker import inspection
 from sandkeeper.runtimes.docker.containers import Containers, answered
 from sandkeeper.runtimes.docker.creation import Creation
@@ -29,6 +33,9 @@ _STOP_SECONDS: Final = 5
 """Between SIGTERM and SIGKILL. What runs is `sleep`, which init ends at once; without init it ignores SIGTERM."""
 
 
+_DOOMED: Final = "The engine did not say what became of its removal, which may still take place."
+
+
 class DockerRuntimes:
     """The runtimes of one installation on one Docker engine. Nothing is asked of the engine before it is needed."""
 
@@ -42,7 +49,9 @@ class DockerRuntimes:
         *,
         connect: Connect = from_environment,
     ) -> None:
-        self._engine = Engine(settings, connect=connect)
+        self.may_act: Callable[[], None] = _always
+        """See the protocol. It is called on threads."""
+        self._engine = Engine(settings, connect=connect, may_act=self._may_act_now)
         self._watch = Watch(self._engine, installation=installation, sweep_seconds=settings.sweep_seconds)
         self._containers = Containers(
             self._engine, self._watch, installation=installation, timeout=settings.timeout_seconds
@@ -60,6 +69,9 @@ class DockerRuntimes:
         """Containers that this process stopped: a SIGKILL at the end of the grace is no failure then."""
         self._setups: set[str] = set()
         """Ids of setupCommands that run; they are no use of a sandbox."""
+
+    def _may_act_now(self) -> None:
+        self.may_act()
 
     # --- what is there ------------------------------------------------------------------------------------------------
 
@@ -84,7 +96,10 @@ class DockerRuntimes:
 
     def knows(self, key: RuntimeKey) -> bool:
         """Whether a container of the key is there, or cannot be excluded."""
-        return not self._watch.is_live or bool(self._watch.ids(key))
+        if not self._watch.is_live:
+            self._watch.await_engine(key)
+            return True
+        return bool(self._watch.ids(key))
 
     def keys(self) -> frozenset[RuntimeKey]:
         """Every key of this installation of which a container is there, as of the last time that the engine was."""
@@ -111,6 +126,9 @@ class DockerRuntimes:
             if node is not None and (found := await self._engine.identify()) != node:
                 return self._mismatch(key, recorded=node, found=found)
             return None
+        if self._containers.is_doomed(container["Id"]):
+            seen = inspection.observed(container, node=identity, in_use=False)
+            return replace(seen, state=RuntimeState.TERMINATING, ended=None, message=_DOOMED)
         return inspection.observed(
             container,
             node=identity,
@@ -137,10 +155,16 @@ class DockerRuntimes:
         """Make the container and start it, or take the one that was made for the same order before."""
         return await self._creation.create(order)
 
+    def began(self, runtime_id: str) -> bool:
+        """Whether a setupCommand may have begun in it."""
+        return self._creation.began(runtime_id)
+
     async def start(self, runtime_id: str, *, key: RuntimeKey) -> None:
         """Start it again as it is."""
-        if await self._containers.prove(runtime_id, key) is None:
+        found = await self._containers.prove(runtime_id, key)
+        if found is None:
             raise Transient(Reason.START_FAILED, "The container is gone.")
+        self._creation.note_found(found)
         await self._creation.start(runtime_id, key)
         self._stopped.discard(runtime_id)
 
@@ -148,11 +172,13 @@ class DockerRuntimes:
         """Stop it and keep it."""
         if await self._containers.prove(runtime_id, key) is None:
             return
-        self._stopped.add(runtime_id)
+
+        def stop(client: APIClient) -> None:
+            self._stopped.add(runtime_id)
+            client.stop(runtime_id, timeout=_STOP_SECONDS)
+
         with answered(Reason.STOPPED, "stopping the container"):
-            await self._engine.call(
-                lambda client: client.stop(runtime_id, timeout=_STOP_SECONDS), extra=_STOP_SECONDS
-            )
+            await self._engine.change(stop, extra=_STOP_SECONDS)
         self._watch.note(runtime_id, key, running=False)
 
     async def setup(self, runtime_id: str, order: Order) -> None:
@@ -167,8 +193,15 @@ class DockerRuntimes:
             watched.append((exec_id, timer))
             self._setups.add(exec_id)
 
+        def guard() -> None:
+            self._engine.guard()
+            self._creation.note_begun(runtime_id)
+
         run = SetupRun(
-            runtime_id, order.config, began=lambda exec_id: loop.call_soon_threadsafe(began, exec_id)
+            runtime_id,
+            order.config,
+            began=lambda exec_id: loop.call_soon_threadsafe(began, exec_id),
+            guard=guard,
         )
         try:
             with answered(Reason.SETUP_FAILED, "running the setupCommand"):
@@ -179,12 +212,17 @@ class DockerRuntimes:
                 timer.cancel()
                 self._setups.discard(exec_id)
 
-    async def remove(self, runtime_id: str, *, key: RuntimeKey) -> None:
-        """Remove it; gone already is a success.
+    async def remove(self, runtime_id: str, *, key: RuntimeKey, unused: bool = False) -> None:
+        """Remove it; gone already is a success. ``unused``: not while a command of a user runs in it.
 
         With it goes whatever else the key has that does not run, which can only be left from a creation given up.
         """
-        await self._containers.remove(runtime_id, key)
+        await self._containers.remove(runtime_id, key, unless_used_besides=self._setups if unused else None)
         self._stopped.discard(runtime_id)
+        self._creation.note_begun(runtime_id)
         for left in [one for one in self._watch.ids(key) if not self._watch.containers[one].running]:
             await self._containers.remove(left, key)
+
+
+def _always() -> None:
+    """Let everything happen."""

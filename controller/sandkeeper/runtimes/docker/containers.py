@@ -1,9 +1,10 @@
 """Containers looked at one by one, and proven ours before anything happens to them."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import math
+import time
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final, cast
 
 from docker import APIClient
@@ -27,6 +28,10 @@ _GONE_PAUSE: Final = 0.1
 _KILL_SECONDS: Final = 10.0
 """How much longer than other calls a forced removal may take: the engine waits for the processes to die."""
 
+_UNHEARD_SECONDS: Final = 20.0
+"""How long a removal may go on in an engine that answers: it gives a process ten seconds to die by SIGKILL, and then
+tries otherwise. What still runs afterwards is not being removed."""
+
 
 @contextmanager
 def answered(reason: Reason, doing: str) -> Iterator[None]:
@@ -45,6 +50,8 @@ class Containers:
         self._watch = watch
         self._installation = installation
         self._timeout = timeout
+        self._unheard: dict[str, float] = {}
+        """Containers whose removal was sent and not answered, and since when; infinity: it is still listened for."""
 
     async def find(self, key: RuntimeKey) -> Inspection | None:
         """Return the key's container; of several, the one to go by (see :func:`inspection.preference`)."""
@@ -57,7 +64,7 @@ class Containers:
         """Inspect it and prove it the key's; None: it is gone. Permanent where it is not ours."""
         container = await self.inspect(container_id)
         if container is None:
-            self._watch.forget(container_id)
+            self._forget(container_id)
         elif not inspection.is_ours(container, key, self._installation):
             raise Permanent(
                 Reason.NAME_CONFLICT,
@@ -86,19 +93,61 @@ class Containers:
             return True
         return any(await asyncio.gather(*map(self._runs, commands)))
 
-    async def remove(self, container_id: str, key: RuntimeKey) -> None:
-        """Remove it, with its anonymous volumes, and wait until it is gone; Permanent where it is not ours."""
-        if await self.prove(container_id, key) is None:
+    def is_doomed(self, container_id: str) -> bool:
+        """Whether a removal that nobody heard the end of may still take it away.
+
+        The engine carries out what it was asked for whether or not somebody waits, a hanging one as soon as it goes on.
+        So the time counts from when the engine was found to be back, if it was away since.
+        """
+        since = self._unheard.get(container_id)
+        if since is None:
+            return False
+        if time.monotonic() - max(since, self._engine.identified_at) <= _UNHEARD_SECONDS:
+            return True
+        self._unheard.pop(container_id, None)
+        return False
+
+    async def remove(
+        self, container_id: str, key: RuntimeKey, *, unless_used_besides: Collection[str] | None = None
+    ) -> None:
+        """Remove it, with its anonymous volumes, and wait until it is gone; Permanent where it is not ours.
+
+        ``unless_used_besides``: Transient instead, if a command runs in it besides those with the given ids.
+        """
+        container = await self.prove(container_id, key)
+        if container is None:
             return
-        remove = partial(APIClient.remove_container, container=container_id, force=True, v=True)
+        if unless_used_besides is not None and await self.in_use(container, besides=unless_used_besides):
+            raise Transient(Reason.PENDING, "A command runs in the container, which is not removed now.")
+
+        for other in list(self._unheard):
+            self.is_doomed(other)  # forgets those that went without anybody looking at them again
+
+        def remove(client: APIClient) -> None:
+            # On the thread, which hears the answer even where its caller gave up.
+            self._unheard[container_id] = math.inf
+            try:
+                client.remove_container(container_id, force=True, v=True)
+            except Exception as error:
+                if failures.is_answer(error) or failures.was_never_sent(error):
+                    self._unheard.pop(container_id, None)
+                else:
+                    self._unheard[container_id] = time.monotonic()
+                raise
+            self._unheard.pop(container_id, None)
+
         with answered(Reason.TERMINATING, "removing the container"):
             try:
-                await self._engine.call(remove, extra=_KILL_SECONDS)
+                await self._engine.change(remove, extra=_KILL_SECONDS)
             except APIError as error:
                 if failures.is_conflict(error):
                     await self._wait_until_gone(container_id)
                 elif not failures.is_gone(error):
                     raise
+        self._forget(container_id)
+
+    def _forget(self, container_id: str) -> None:
+        self._unheard.pop(container_id, None)
         self._watch.forget(container_id)
 
     async def _wait_until_gone(self, container_id: str) -> None:
@@ -117,7 +166,7 @@ class Containers:
         for container_id in ids:
             container = await self.inspect(container_id)
             if container is None:
-                self._watch.forget(container_id)
+                self._forget(container_id)
             elif inspection.is_ours(container, key, self._installation):
                 self._watch.note(container_id, key, running=container["State"]["Running"])
                 found.append(container)

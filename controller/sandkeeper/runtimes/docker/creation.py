@@ -21,6 +21,7 @@ from sandkeeper.runtimes.docker.arguments import FALLBACK_IMAGE, HostFacts, crea
 from sandkeeper.runtimes.docker.containers import Containers, answered
 from sandkeeper.runtimes.docker.engine import Engine
 from sandkeeper.runtimes.docker.host import Host
+from sandkeeper.runtimes.docker.inspection import Inspection
 from sandkeeper.runtimes.docker.watch import Watch
 from sandkeeper.runtimes.protocol import Order
 
@@ -50,6 +51,8 @@ class Creation:
         self._installation = installation
         self._max_containers = max_containers
         self._making: set[RuntimeKey] = set()
+        self._unbegun: set[str] = set()
+        """Containers that were made or first started here, and in which no setupCommand began since."""
 
     async def preflight(self, order: Order) -> None:
         """Find out whether :meth:`create` could do it, as far as that can be seen from outside."""
@@ -80,15 +83,33 @@ class Creation:
             raise
         return await self._result(container_id, order)
 
+    def began(self, container_id: str) -> bool:
+        """Whether a setupCommand may have begun in it: always, unless it was made or first started here."""
+        return container_id not in self._unbegun
+
+    def note_begun(self, container_id: str) -> None:
+        """Take in that a setupCommand begins in it, or that it is gone. May be called on any thread."""
+        self._unbegun.discard(container_id)
+
+    def note_found(self, container: Inspection) -> None:
+        """Take in how a container was found that is to be started, or is taken as it is."""
+        if not inspection.ever_ran(container):
+            self._unbegun.add(container["Id"])
+
     async def start(self, container_id: str, key: RuntimeKey) -> None:
         """Start a container that is proven ours."""
         # Beforehand, so that the event of our own doing is no news.
         self._watch.note(container_id, key, running=True)
         try:
-            await self._engine.call(lambda client: client.start(container_id))
+            await self._engine.change(lambda client: client.start(container_id))
         except APIError as error:
             self._watch.note(container_id, key, running=False)
             raise failures.of_start(error, container_id) from error
+        except Transient:
+            raise  # it may have been started all the same
+        except Exception:
+            self._watch.note(container_id, key, running=False)
+            raise
 
     # --- what has to be there -----------------------------------------------------------------------------------------
 
@@ -160,7 +181,7 @@ class Creation:
             body = create_body(config, facts, labels=marks, image=image)
             make = partial(APIClient.create_container_from_config, config=body, name=self._name(order))
             try:
-                container_id = str((await self._engine.call(make))["Id"])
+                container_id = str((await self._engine.change(make))["Id"])
             except ImageNotFound:
                 continue
             except APIError as error:
@@ -168,6 +189,7 @@ class Creation:
                     return None
                 raise failures.of_create(error) from error
             self._watch.note(container_id, order.key, running=False)
+            self._unbegun.add(container_id)
             return container_id
         raise failures.image_missing(*_images(config))
 
@@ -180,13 +202,18 @@ class Creation:
         if not inspection.is_ours(found, order.key, self._installation):
             raise _foreign(name)
         container_id = found["Id"]
-        state, _, _ = inspection.state_of(found["State"])
+        state, _, _ = inspection.state_of(found)
+        if self._containers.is_doomed(container_id):
+            state = RuntimeState.TERMINATING
         self._watch.note(container_id, order.key, running=found["State"]["Running"])
         made_of = found["Config"]["Labels"].get(Label.CONFIG_HASH)
         if made_of != order.config_hash or state in {RuntimeState.FAILED, RuntimeState.TERMINATING}:
             raise Transient(
                 Reason.CREATING, f"There is a container {name} already ({state}); it is looked at first."
             )
+        # Somebody else may have acted on what ran before, even if it was made here.
+        self.note_begun(container_id)
+        self.note_found(found)
         if state in {RuntimeState.CREATED, RuntimeState.STOPPED}:
             await self.start(container_id, order.key)
         return await self._result(container_id, order)

@@ -8,6 +8,7 @@ back, learns which engine it is, and closes the circuit.
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -42,6 +43,14 @@ _LOST: Final = (requests.RequestException, urllib3.exceptions.HTTPError, DockerE
 """What docker-py raises where there was no answer, or none that makes sense."""
 
 
+class _Barred(Exception):  # noqa: N818 - it only carries the error from the thread to the caller
+    """We may not act at this moment; ``error`` says why."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class Backoff:
     """Growing pauses between attempts, no two operators' alike."""
 
@@ -64,7 +73,14 @@ class Backoff:
 class Engine:
     """One engine. Nothing is asked of it before the first call."""
 
-    def __init__(self, settings: DockerSettings, *, connect: Connect = from_environment) -> None:
+    def __init__(
+        self,
+        settings: DockerSettings,
+        *,
+        connect: Connect = from_environment,
+        may_act: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._may_act = may_act
         self._timeout = settings.timeout_seconds
         self._make_client = connect
         self._calls = DaemonPool(size=settings.workers, name="docker-call")
@@ -76,10 +92,14 @@ class Engine:
         self._waiting: set[asyncio.Future[object]] = set()
         self._failures = 0
         self._problem: str | None = None
+        self._why: str | None = None
+        """What the first failure since the engine last answered said; others differ, and it is one trouble."""
         self._doubted = False
         """A call failed since the engine was last seen to be there."""
         self._suspect = asyncio.Event()
         self._identity: str | None = None
+        self.identified_at = float("-inf")
+        """When it was last learnt which engine this is, by the monotonic clock."""
         self.reachable = asyncio.Event()
         """Set while the circuit is closed and it is known which engine this is."""
         self.on_change: Callable[[], None] = lambda: None
@@ -105,6 +125,29 @@ class Engine:
         client = await self.client()
         return await self._run(self._calls, lambda: call(client), seconds=self._timeout + extra)
 
+    async def change(self, call: Callable[[APIClient], T], *, extra: float = 0) -> T:
+        """Carry out one call that changes something, if :meth:`guard` lets it.
+
+        Raises as :meth:`call` does, and what the guard's answer to "may we act?" is.
+        """
+        client = await self.client()
+
+        def guarded() -> T:
+            self.guard()
+            return call(client)
+
+        return await self._run(self._calls, guarded, seconds=self._timeout + extra)
+
+    def guard(self) -> None:
+        """Ask whether we may act, on the thread that is about to: what went before may have taken its time.
+
+        What it raises reaches the caller as the error that was the answer.
+        """
+        try:
+            self._may_act()
+        except Exception as error:
+            raise _Barred(error) from error
+
     async def setup_call(self, call: Callable[[APIClient], T]) -> T:
         """Carry out what belongs to a setupCommand, on threads apart. It has to watch its own time."""
         client = await self.client()
@@ -122,7 +165,10 @@ class Engine:
 
     async def identify(self) -> str:
         """Ask which engine answers at this moment, whatever the last connection said."""
-        found = str((await self.call(lambda client: client.info()))["ID"])
+        try:
+            found = await self.call(_ask_identity)
+        except APIError as error:
+            raise self._failed(error) from error
         if found != self._identity:
             # Connections that are still open may be the former engine's.
             self.drop_client()
@@ -140,14 +186,20 @@ class Engine:
             async with asyncio.timeout(None if seconds is None else seconds + _SLACK):
                 result = await job
         except APIError:
-            self._failures = 0  # it answers, though not what we hoped for
+            self._answered()  # though not what we hoped for
             raise
+        except _Barred as barred:
+            raise barred.error from None
         except _LOST as error:
             raise self._failed(error) from error
         finally:
             self._waiting.discard(job)
-        self._failures = 0
+        self._answered()
         return result
+
+    def _answered(self) -> None:
+        self._failures = 0
+        self._why = None
 
     # --- the circuit --------------------------------------------------------------------------------------------------
 
@@ -203,7 +255,7 @@ class Engine:
             raise self._failed(error) from error
         self.drop_client()
         self._client = client
-        self._failures = 0
+        self._answered()
         was, self._problem = self._problem, None
         if was is not None:
             _LOG.info("The Docker engine %s answers again", identity)
@@ -213,7 +265,7 @@ class Engine:
     def _open(self) -> tuple[APIClient, str]:
         client = self._make_client(self._timeout)
         try:
-            return client, str(client.info()["ID"])
+            return client, _ask_identity(client)
         except BaseException:
             client.close()
             raise
@@ -222,20 +274,20 @@ class Engine:
         if self._identity not in {None, identity}:
             _LOG.warning("The Docker engine is another one: %s, before %s", identity, self._identity)
         self._identity = identity
+        self.identified_at = time.monotonic()
         self.on_change()
 
     def _failed(self, error: BaseException) -> Transient:
         """Note that the engine did not answer, and return what to tell the caller."""
         if isinstance(error, Transient):
             return error
-        why = why_unreachable(error)
+        # One text until the engine is back: it gets into the status of every Sandbox, and each change is a write.
+        why = self._why = self._problem or self._why or why_unreachable(error)
         self._failures += 1
         self._doubted = True
         self._suspect.set()
         if self._failures >= _FAILURES and self._problem is None:
             self._open_circuit(why)
-        elif self._problem is not None:
-            self._problem = why
         return self._unreachable(why)
 
     def _open_circuit(self, why: str) -> None:
@@ -265,3 +317,11 @@ class Engine:
         self.drop_client()
         for pool in (self._calls, self._setups, self._beats):
             pool.close()
+
+
+def _ask_identity(client: APIClient) -> str:
+    found: object = client.info()
+    identity = found.get("ID") if isinstance(found, dict) else None
+    if not isinstance(identity, str) or not identity:
+        raise DockerException("what answers there does not say which Docker engine it is")
+    return identity

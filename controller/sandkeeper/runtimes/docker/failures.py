@@ -1,11 +1,23 @@
 """What an engine's error means to the person who reads the condition."""
 
+from collections.abc import Iterator
+
 from docker.errors import APIError, DockerException, NotFound
 
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Permanent, SandkeeperError, Transient
 
-__all__ = ["explain", "image_missing", "is_conflict", "is_gone", "of_create", "of_start", "why_unreachable"]
+__all__ = [
+    "explain",
+    "image_missing",
+    "is_answer",
+    "is_conflict",
+    "is_gone",
+    "of_create",
+    "of_start",
+    "was_never_sent",
+    "why_unreachable",
+]
 
 _LONGEST = 1024
 _CONFLICT = 409
@@ -31,17 +43,35 @@ def is_conflict(error: APIError) -> bool:
 
 def why_unreachable(error: BaseException) -> str:
     """Return in a few words why the engine could not be asked: what the operating system said, if it said anything."""
-    seen: list[BaseException] = []
-    found: BaseException | None = error
     said = ""
-    while found is not None and found not in seen:
-        seen.append(found)
+    for found in _chain(error):
         if isinstance(found, TimeoutError) or "timeout" in type(found).__name__.lower():
             return "it does not answer"
         if isinstance(found, OSError) and found.strerror:
             said = found.strerror.lower()
-        found = found.__cause__ or found.__context__ or _wrapped(found)
+        elif isinstance(found, ConnectionError):
+            said = said or "it closed the connection"
     return said or (str(error) if isinstance(error, DockerException) else "") or type(error).__name__
+
+
+def is_answer(error: BaseException) -> bool:
+    """Whether the engine said that it did not do it; a conflict says that somebody else is at it."""
+    return isinstance(error, APIError) and not is_conflict(error)
+
+
+def was_never_sent(error: BaseException) -> bool:
+    """Whether there was no connection at all, so that a call that failed certainly has no effect."""
+    return any(isinstance(found, (ConnectionRefusedError, FileNotFoundError)) for found in _chain(error))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error, and one by one what is behind it."""
+    seen: list[BaseException] = []
+    found: BaseException | None = error
+    while found is not None and found not in seen:
+        seen.append(found)
+        yield found
+        found = found.__cause__ or found.__context__ or _wrapped(found)
 
 
 def _wrapped(error: BaseException) -> BaseException | None:

@@ -11,7 +11,7 @@ from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import key_from_labels
 from sandkeeper.lifecycle.model import Observed, RuntimeState
 
-__all__ = ["STOPPED_BY_SIGTERM", "Inspection", "is_ours", "observed", "preference", "state_of"]
+__all__ = ["STOPPED_BY_SIGTERM", "Inspection", "ever_ran", "is_ours", "observed", "preference", "state_of"]
 
 _PAUSED: Final = "Somebody paused the container at the engine; 'docker unpause' undoes it."
 
@@ -20,6 +20,8 @@ Inspection = Mapping[str, Any]
 
 STOPPED_BY_SIGTERM: Final = 143
 """The exit code of a process that SIGTERM ended: 128 + 15."""
+_KILLED: Final = 137
+"""The exit code of a process that SIGKILL ended: 128 + 9."""
 _NOT_RUN: Final = frozenset({1, 126, 127})
 """Exit codes of a command that is not there, cannot be run, or is a sleep that knows no infinity."""
 _NEVER: Final = "0001-01-01"
@@ -36,7 +38,7 @@ def observed(container: Inspection, *, node: str, in_use: bool, stopped_by_us: b
 
     ``stopped_by_us``: this process stopped it, so that a SIGKILL at the end of the grace is no failure.
     """
-    state, ended, message = state_of(container["State"], stopped_by_us=stopped_by_us)
+    state, ended, message = state_of(container, stopped_by_us=stopped_by_us)
     labels = container["Config"].get("Labels") or {}
     return Observed(
         backend=Backend.DOCKER,
@@ -54,11 +56,14 @@ def observed(container: Inspection, *, node: str, in_use: bool, stopped_by_us: b
     )
 
 
-def state_of(state: Inspection, *, stopped_by_us: bool = False) -> tuple[RuntimeState, Reason | None, str]:
+def state_of(
+    container: Inspection, *, stopped_by_us: bool = False
+) -> tuple[RuntimeState, Reason | None, str]:
     """Return the state, why it ended if it FAILED, and a message."""
+    state = container["State"]
     status = state["Status"]
     if status == "exited":
-        return _of_exited(state, stopped_by_us=stopped_by_us)
+        return _of_exited(state, may_be_stopped=stopped_by_us or _ends_by_sigkill(container))
     return {
         # A start that failed leaves a message, and the state as it was.
         "created": (RuntimeState.CREATED, None, state.get("Error") or ""),
@@ -71,14 +76,27 @@ def state_of(state: Inspection, *, stopped_by_us: bool = False) -> tuple[Runtime
     }.get(status, (RuntimeState.FAILED, Reason.EXITED, f"The engine says that it is {status}."))
 
 
-def _of_exited(state: Inspection, *, stopped_by_us: bool) -> tuple[RuntimeState, Reason | None, str]:
+def _ends_by_sigkill(container: Inspection) -> bool:
+    """Whether it ended as it does when it is stopped, having no init.
+
+    The kernel keeps signals with a default action from process 1 of a container, so `sleep` there outlives SIGTERM and
+    every stop ends by SIGKILL, ours as well as a person's and that of an engine that is shut down. Another command that
+    minds SIGTERM would need a shell in the image, and the engine records nothing of a stop that could be asked for
+    later. So a kill is taken for a stop: that costs nothing, for what is wanted is started again as it is, whereas a
+    stop taken for a failure would cost a stopped sandbox all that it holds.
+    """
+    without_init = (container.get("HostConfig") or {}).get("Init") is False
+    return without_init and container["State"]["ExitCode"] == _KILLED
+
+
+def _of_exited(state: Inspection, *, may_be_stopped: bool) -> tuple[RuntimeState, Reason | None, str]:
     code = state["ExitCode"]
     if code == STOPPED_BY_SIGTERM:
         # Even if memory ran out once: that killed a command, and not the container.
         return RuntimeState.STOPPED, None, ""
     if state["OOMKilled"]:
         return RuntimeState.FAILED, Reason.OOM_KILLED, f"It ran out of memory (exit code {code})."
-    if stopped_by_us:
+    if may_be_stopped:
         return RuntimeState.STOPPED, None, ""
     said = f": {state['Error']}" if state.get("Error") else ""
     hint = " The image has to have `sleep`, with `infinity`." if code in _NOT_RUN else ""
@@ -91,8 +109,12 @@ def preference(container: Inspection) -> tuple[bool, bool, str]:
     There should be one. A second can only come from a create call that was given up and took effect later, and was
     then never started; so what runs comes first, then what ever ran, then the newest.
     """
-    state = container["State"]
-    return state["Running"], not state["StartedAt"].startswith(_NEVER), container["Created"]
+    return container["State"]["Running"], ever_ran(container), container["Created"]
+
+
+def ever_ran(container: Inspection) -> bool:
+    """Whether it was started at least once."""
+    return not container["State"]["StartedAt"].startswith(_NEVER)
 
 
 def _time(text: str) -> datetime:

@@ -35,11 +35,20 @@ _EXIT_SECONDS: Final = 2.0
 class SetupRun:
     """One run of the setupCommand, on a thread that may take its time."""
 
-    def __init__(self, container_id: str, config: RuntimeConfig, *, began: Callable[[str], object]) -> None:
+    def __init__(
+        self,
+        container_id: str,
+        config: RuntimeConfig,
+        *,
+        began: Callable[[str], object],
+        guard: Callable[[], None] = lambda: None,
+    ) -> None:
         self._container_id = container_id
         self._config = config
         self._began = began
         """Told the id of the command in the engine, on the thread."""
+        self._guard = guard
+        """Called right before what changes something, on the thread; what it raises ends the run."""
         self._lock = threading.Lock()
         self._cancel: CancellableStream[bytes] | None = None
         self._over = False
@@ -59,8 +68,10 @@ class SetupRun:
         tail = Tail(self._config.env)
         command = ["/bin/sh", "-lc", self._config.setup_command or ":"]
         try:
+            self._guard()
             exec_id = client.exec_create(self._container_id, command)["Id"]
             self._began(exec_id)
+            self._guard()
             with self._start(client, exec_id) as response:
                 self._read(response, tail)
         except APIError as error:

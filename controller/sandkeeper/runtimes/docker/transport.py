@@ -4,12 +4,15 @@ docker-py's leaves a socket open for each attempt to connect that fails, and the
 it keeps connections apart by URL, so that calls about different containers never share one.
 """
 
+import re
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import requests
 from docker import APIClient
+from docker.errors import DockerException
 from docker.transport.unixconn import UnixHTTPAdapter, UnixHTTPConnection, UnixHTTPConnectionPool
 from docker.utils import kwargs_from_env
 
@@ -21,6 +24,7 @@ Connect = Callable[[float], APIClient]
 _UNIX: Final = "unix://"
 _DEFAULT: Final = "unix:///var/run/docker.sock"
 _PREFIX: Final = "http+docker://"
+_VERSION: Final = re.compile(r"\d+\.\d+")
 _IDLE_CONNECTIONS: Final = 64
 """Kept open for the next call; more than there are threads, so that none is opened and closed for one call."""
 
@@ -43,10 +47,18 @@ def _connect(url: str, timeout: float, **settings: Any) -> APIClient:
         session.mount(_PREFIX, _Adapter(url, timeout))
         answer = session.get(f"{_PREFIX}localhost/version", timeout=timeout)
         answer.raise_for_status()
-        version = answer.json()["ApiVersion"]
+        version = _version(answer)
     client = APIClient(url, version=version, timeout=timeout)  # type: ignore[arg-type] # as above
     client.mount(_PREFIX, _Adapter(url, timeout))
     return client
+
+
+def _version(answer: requests.Response) -> str:
+    with suppress(KeyError, TypeError, ValueError):
+        version = answer.json()["ApiVersion"]
+        if isinstance(version, str) and _VERSION.fullmatch(version):
+            return version
+    raise DockerException("what answers there is no Docker engine")
 
 
 class _Connection(UnixHTTPConnection):

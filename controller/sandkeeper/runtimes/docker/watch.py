@@ -12,7 +12,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 from docker.errors import APIError
@@ -22,9 +21,10 @@ from sandkeeper.api.names import Label
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import key_from_labels
 from sandkeeper.runtimes.docker.engine import Backoff, Engine
+from sandkeeper.runtimes.docker.inventory import Inventory, Seen
 from sandkeeper.runtimes.docker.stream import EventStream, subscribe
 
-__all__ = ["Seen", "Watch"]
+__all__ = ["Watch"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,14 +35,6 @@ _EVENTS: Final = ("create", "start", "die", "oom", "stop", "destroy", "rename", 
 _ENDS: Final = frozenset({"die", "stop"})
 
 
-@dataclass(frozen=True)
-class Seen:
-    """A container as the cache knows it."""
-
-    key: RuntimeKey
-    running: bool
-
-
 class Watch:
     """The cache, and what keeps it. All of it happens on the event loop, the reading of the stream aside."""
 
@@ -50,7 +42,7 @@ class Watch:
         self._engine = engine
         self._installation = installation
         self._sweep_seconds = sweep_seconds
-        self._containers: dict[str, Seen] = {}
+        self._containers = Inventory()
         self._touched: list[set[str]] = []
         """One set for each listing under way: the ids of which something newer is known than the list can say."""
         self._on_change: OnChange = lambda _key: None
@@ -89,22 +81,22 @@ class Watch:
 
     def ids(self, key: RuntimeKey) -> list[str]:
         """Return the ids of the key's containers."""
-        return [found for found, seen in self._containers.items() if seen.key == key]
+        return self._containers.ids(key)
 
     def keys(self) -> frozenset[RuntimeKey]:
         """Return the keys of all containers."""
-        return frozenset(seen.key for seen in self._containers.values())
+        return self._containers.of_keys()
 
     # --- what others tell us ------------------------------------------------------------------------------------------
 
     def note(self, container_id: str, key: RuntimeKey, *, running: bool) -> None:
         """Take in what an answer of the engine said."""
-        self._containers[container_id] = Seen(key, running)
+        self._containers.put(container_id, Seen(key, running))
         self._touch(container_id)
 
     def forget(self, container_id: str) -> None:
         """Take in that a container is gone."""
-        self._containers.pop(container_id, None)
+        self._containers.drop(container_id)
         self._touch(container_id)
 
     def await_engine(self, key: RuntimeKey) -> None:
@@ -125,7 +117,7 @@ class Watch:
             listed.pop(container_id, None)
             if container_id in self._containers:
                 listed[container_id] = self._containers[container_id]
-        was, self._containers = self._containers, listed
+        was, self._containers = self._containers, Inventory(listed)
         self._tell({seen.key for _, seen in was.items() ^ listed.items()})
 
     def _read(self, found: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, Seen]]:
@@ -199,15 +191,17 @@ class Watch:
         self._touch(container_id)
         before = self._containers.get(container_id)
         if action == "destroy":
-            self._containers.pop(container_id, None)
+            self._containers.drop(container_id)
             if before is None:
                 return  # we removed it ourselves
         elif action == "create":
             # Nobody but us makes a container that is proven ours, and we know of it.
-            self._containers.setdefault(container_id, Seen(key, running=False))
+            if before is None:
+                self._containers.put(container_id, Seen(key, running=False))
             return
         else:
-            self._containers[container_id] = seen = Seen(key, running=_is_running(action, before))
+            seen = Seen(key, running=_is_running(action, before))
+            self._containers.put(container_id, seen)
             if action == "start" and seen == before:
                 return  # we started it ourselves
         self._on_change(key)
