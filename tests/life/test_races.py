@@ -55,10 +55,10 @@ def test_a_touch_that_was_accepted_is_honoured(  # noqa: PLR0917 - fixtures
     api_client: kubernetes.client.ApiClient,
     containers: Containers,
 ) -> None:
-    idle = 3 if removal == "prune" else 0
     names = [f"agent-{number}" for number in range(8)]
-    policy: dict[str, Any] = {"hotWindowSeconds": int(HOT), "prune": {"idleSeconds": idle}}
-    sandboxes.apply(sandboxes.policy(**policy), *(sandboxes.sandbox(name) for name in names))
+    calm: dict[str, Any] = {"hotWindowSeconds": int(HOT), "prune": {"idleSeconds": 0}}
+    harsh = calm | {"prune": {"idleSeconds": 3 if removal == "prune" else 0}}
+    sandboxes.apply(sandboxes.policy(**calm), *(sandboxes.sandbox(name) for name in names))
     for name in names:
         sandboxes.wait(name, "Running")
     toucher, dice = Toucher(api_client, namespace), random.Random(7)  # noqa: S311 - of no consequence
@@ -79,11 +79,12 @@ def test_a_touch_that_was_accepted_is_honoured(  # noqa: PLR0917 - fixtures
         return True
 
     for turn in range(3):
-        if removal == "replace":
-            sandboxes.apply(sandboxes.policy(**policy, container={"env": {"TURN": str(turn)}}))
+        env = {"TURN": str(turn)} if removal == "replace" else {}
+        sandboxes.apply(sandboxes.policy(**harsh, container={"env": env}))
         with ThreadPoolExecutor(len(names)) as pool:
             for answer in pool.map(once, names):
                 accepted, refused = accepted + answer, refused + (not answer)
+        sandboxes.apply(sandboxes.policy(**calm, container={"env": env}))
         for name in names:
             toucher.touch(name)
             sandboxes.wait(name, "Running")

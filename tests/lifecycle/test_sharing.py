@@ -23,7 +23,7 @@ from lifecycle.situations import (
     wanted,
 )
 from sandkeeper.api.conditions import Phase, Reason
-from sandkeeper.lifecycle import Create, Hold, Stop, Unreachable, decide, relies
+from sandkeeper.lifecycle import Create, Hold, RuntimeState, Stop, Unreachable, decide, relies
 
 FIRST = ago(3 * DAY)
 
@@ -177,8 +177,20 @@ def test_it_is_let_go_into_nothing_where_it_is_not_sandboxed() -> None:
 
 def test_one_that_is_let_go_counts_for_nothing_any_more() -> None:
     leaver = sandbox("a", desire=moved(), recreate="1")
-    assert decide(situation(leaver, sandbox("b", stopped=True))).effect == Stop(id="r1")
     assert decide(situation(leaver, sandbox("b"))).rule == "reuse"
+    stopped = runtime(state=RuntimeState.STOPPED)
+    assert decide(situation(leaver, sandbox("b", stopped=True), observed=stopped)).rule == "stopped"
+
+
+def test_it_is_told_before_the_runtime_is_stopped_under_it() -> None:
+    stayer = sandbox("b", stopped=True)
+    plan = decide(situation(sandbox("a", desire=moved()), stayer))
+    assert (plan.rule, plan.effect) == ("reuse", None)
+    assert plan.reports["a"].readiness.ready is False
+    assert plan.wake_at is not None
+    assert plan.wake_at - NOW < MINUTE
+    assert decide(situation(sandbox("a", desire=moved(), stopped=True), stayer)).effect == Stop(id="r1")
+    assert decide(situation(stayer)).effect == Stop(id="r1")
 
 
 def test_it_is_told_before_the_runtime_is_removed_under_it() -> None:

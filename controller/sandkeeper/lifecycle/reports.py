@@ -241,8 +241,9 @@ def _finished(
             reports[claim.uid] = _conflict(view, claim)
     for claim in view.leaving:
         reports[claim.uid] = _report(claim, say_parting, _refreshed(view, claim, parted(claim)))
+    told = after(view.now, SOON) if view.leaving else None  # then they count for nothing any more
     validities = [claim.valid_at for claim in (*view.claims, *view.conflicting, *view.leaving)]
-    return Plan(rule=rule, effect=effect, reports=reports, wake_at=_soonest(view, (*wake, *validities)))
+    return Plan(rule=rule, effect=effect, reports=reports, wake_at=_soonest(view, (*wake, told, *validities)))
 
 
 def _soonest(view: View, moments: Iterable[datetime | None]) -> datetime | None:

@@ -67,8 +67,9 @@ class View:
 
     @property
     def all_stopped(self) -> bool:
-        """Stopped only if all say so."""
-        return all(claim.claimant.stopped for claim in self.claims)
+        """Stopped only if all say so; whoever is let go has a say until it was told, for a stop is not announced."""
+        asked = (*self.claims, *self.leaving) if self.is_in(*ALIVE) else self.claims
+        return all(claim.claimant.stopped for claim in asked)
 
     @property
     def all_pruned(self) -> bool:
