@@ -10,29 +10,17 @@ __all__ = ["bound_key", "rebound", "relies"]
 Key = TypeVar("Key")
 
 
-def bound_key(
-    *,
-    resolved: Key,
-    recorded: Key | None,
-    runtime_known: bool,
-    busy: bool = False,
-    in_use: bool = False,
-    others_stay: bool = False,
-) -> Key:
+def bound_key(*, resolved: Key, recorded: Key | None, runtime_known: bool) -> Key:
     """Tell the key to which a Sandbox is bound, where its identity may have moved by policy.
 
     It stays where its status says that its runtime is, until :func:`~sandkeeper.lifecycle.decide.decide` has told it
     that this is over: because the runtime is removed, or because others keep it and this one no longer uses it. After
-    that, its record relies on nothing. ``resolved`` is where it belongs by now, ``recorded`` what its status says.
-
-    - ``runtime_known``: it :func:`relies` on the runtime at the recorded key, and one is there or cannot be excluded.
-    - ``others_stay``: a short cut. Where another Sandbox keeps the runtime anyway, this one goes without being told
-      first, unless it is ``busy`` by itself (:func:`sandkeeper.lifecycle.use.is_busy`) or the runtime is ``in_use``. A
-      use in the moment between is lost then: its answer still says Ready, of a runtime that it no longer keeps.
+    that, its record relies on nothing. ``resolved`` is where it belongs by now, ``recorded`` what its status says;
+    ``runtime_known``: it :func:`relies` on the runtime at the recorded key, and one is there or cannot be excluded.
     """
     if recorded is None or recorded == resolved or not runtime_known:
         return resolved
-    return recorded if busy or in_use or not others_stay else resolved
+    return recorded
 
 
 def relies(record: Record) -> bool:
