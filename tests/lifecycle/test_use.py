@@ -28,9 +28,9 @@ from lifecycle.situations import (
     wanted,
     windows,
 )
-from sandkeeper.lifecycle import Claimant, Hold, Observed, Record, RuntimeState, decide, is_busy
+from sandkeeper.lifecycle import Claimant, Hold, Observed, Record, RuntimeState, decide
 from sandkeeper.lifecycle.instants import END, after, parse_instant, show_instant
-from sandkeeper.lifecycle.use import Claim, read_claim
+from sandkeeper.lifecycle.use import Claim, is_busy, read_claim
 
 
 def read(claimant: Claimant, *, observed: Observed | None = None, max_hold: timedelta = DAY) -> Claim:
@@ -181,17 +181,17 @@ def test_hot_is_running_and_used_less_than_five_minutes_ago(
     last_use: datetime, state: RuntimeState, *, hot: bool
 ) -> None:
     used = sandbox(record=known(last_used_at=last_use))
-    assert is_busy(used, observed=runtime(state=state), now=NOW, hot=HOT, max_hold=DAY) is hot
+    assert is_busy(read(used), observed=runtime(state=state), now=NOW, hot=HOT) is hot
 
 
 def test_nothing_is_hot_where_nothing_is() -> None:
-    assert not is_busy(newcomer(), observed=None, now=NOW, hot=HOT, max_hold=DAY)
+    assert not is_busy(read(newcomer()), observed=None, now=NOW, hot=HOT)
 
 
 def test_a_hot_window_of_zero_leaves_only_what_has_a_command_running_in_it_hot() -> None:
     used = sandbox(record=known(last_used_at=NOW))
-    assert not is_busy(used, observed=runtime(), now=NOW, hot=ZERO, max_hold=DAY)
-    assert is_busy(used, observed=runtime(in_use=True), now=NOW, hot=ZERO, max_hold=DAY)
+    assert not is_busy(read(used), observed=runtime(), now=NOW, hot=ZERO)
+    assert is_busy(read(used), observed=runtime(in_use=True), now=NOW, hot=ZERO)
 
 
 # --- hold -------------------------------------------------------------------------------------------------

@@ -41,7 +41,6 @@ from sandkeeper.lifecycle.model import (
     Unresolved,
     Wanted,
 )
-from sandkeeper.lifecycle.use import is_busy
 
 __all__ = [
     "Claimant",
@@ -74,7 +73,6 @@ __all__ = [
     "Wanted",
     "bound_key",
     "decide",
-    "is_busy",
     "next_failure",
     "rebound",
     "relies",

@@ -13,7 +13,7 @@ from sandkeeper.api.names import Annotation
 from sandkeeper.lifecycle.instants import after, parse_instant
 from sandkeeper.lifecycle.model import Claimant, Hold, Observed, Record, RuntimeState
 
-__all__ = ["ALIVE", "Claim", "is_busy", "read_claim", "recreate_mark"]
+__all__ = ["ALIVE", "Claim", "is_busy", "is_hot", "read_claim", "recreate_mark"]
 
 ALIVE: Final = frozenset({RuntimeState.STARTING, RuntimeState.RUNNING})
 """The states in which somebody may rely on a runtime."""
@@ -93,11 +93,8 @@ def read_claim(claimant: Claimant, *, observed: Observed | None, now: datetime, 
     )
 
 
-def is_busy(
-    claimant: Claimant, *, observed: Observed | None, now: datetime, hot: timedelta, max_hold: timedelta
-) -> bool:
-    """Whether this claimant by itself makes the runtime hot, or holds it. For :func:`~.binding.bound_key`."""
-    claim = read_claim(claimant, observed=observed, now=now, max_hold=max_hold)
+def is_busy(claim: Claim, *, observed: Observed | None, now: datetime, hot: timedelta) -> bool:
+    """Whether this claimant by itself makes the runtime hot, or holds it."""
     return claim.held_until is not None or is_hot(observed, last_use=claim.last_use, now=now, hot=hot)
 
 

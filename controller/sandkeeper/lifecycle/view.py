@@ -18,7 +18,7 @@ from sandkeeper.lifecycle.model import (
     Unresolved,
     Wanted,
 )
-from sandkeeper.lifecycle.use import ALIVE, Claim, is_hot, read_claim
+from sandkeeper.lifecycle.use import ALIVE, Claim, is_busy, is_hot, read_claim
 
 __all__ = ["View", "look", "ruler_of"]
 
@@ -227,7 +227,6 @@ def _is_leaving(claim: Claim, ruler: Claimant, situation: Situation, windows: Wi
         return False
     if claim.claimant.paused or isinstance(situation.observed, Unreachable):
         return False
-    return situation.observed is None or not (
-        claim.held_until is not None
-        or is_hot(situation.observed, last_use=claim.last_use, now=situation.now, hot=windows.hot)
+    return situation.observed is None or not is_busy(
+        claim, observed=situation.observed, now=situation.now, hot=windows.hot
     )

@@ -16,8 +16,8 @@ from sandkeeper.lifecycle import (
     Observed,
     Preflight,
     PreflightCheck,
-    Removal,
     Remove,
+    RuntimeState,
     Setup,
     Start,
     next_failure,
@@ -62,7 +62,7 @@ class Memory:
         self, effect: Effect, *, observed: Observed | None, recorded: RuntimeRecord | None, now: datetime
     ) -> None:
         """Count the death of a runtime once, so that one that keeps dying is made again ever more slowly."""
-        if isinstance(effect, Remove) and effect.removal is Removal.DEAD and observed is not None:
+        if isinstance(effect, Remove) and observed is not None and observed.state is RuntimeState.FAILED:
             dead, made_at = observed.id, observed.created_at
             reason, message = observed.ended or Reason.EXITED, observed.message
         elif isinstance(effect, Create) and effect.recovery and recorded is not None:
