@@ -75,7 +75,7 @@ crds: venv ## Generate the CRDs and their reference from the models
 # Which parts of the test bed have to be built and installed takes minutes once; a test's time limit is no place for it.
 .PHONY: test-tools
 test-tools: venv
-	@command -v busybox >/dev/null || { apt-get update -qq && \
+	@{ ldd "$$(command -v busybox)" 2>&1 || true; } | grep -q 'not a dynamic' || { apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends busybox-static; }
 	@$(TESTBED) build
 

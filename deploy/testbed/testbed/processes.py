@@ -159,7 +159,7 @@ def with_descendants(roots: Iterable[Record]) -> list[Record]:
     waiting = [root.pid for root in roots]
     while waiting:
         pid = waiting.pop()
-        if pid not in listed:
-            listed[pid] = None
-            waiting += children.get(pid, [])
+        listed.pop(pid, None)  # one that is a root too comes after its parent all the same
+        listed[pid] = None
+        waiting += children.get(pid, [])
     return [record for pid in reversed(listed) if (record := record_of(pid))]
