@@ -67,7 +67,7 @@ def test_descendants_are_found_the_deepest_first(tmp_path: Path) -> None:
     record = processes.start(["sh", "-c", "sleep 1000.5 & wait"], log=tmp_path / "log")
     # Between its fork and its exec the child is called like its parent.
     probes.wait(
-        "the child", lambda: None if processes.mentioning("sleep\x001000.5") else "none yet", seconds=5
+        "the child", lambda: None if list(processes.mentioning("sleep\x001000.5")) else "none yet", seconds=5
     )
     assert family()[-1] == record
     assert processes.with_descendants(processes.mentioning("sleep\x001000.5")) == family()[:1]
