@@ -1,0 +1,60 @@
+"""A deletion waits for its container; for a dead engine five minutes at most, by a clock that can be trusted."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from sandkeeper.api.names import FINALIZER
+from sandkeeper.cluster.api import KubeApi, NotFound
+from sandkeeper.cluster.connection import Connection
+from sandkeeper.cluster.events import EventPoster
+from sandkeeper.cluster.leadership import AlwaysLeader
+from sandkeeper.cluster.resources import NAMESPACES, SANDBOXES
+from sandkeeper.config.operator import OperatorConfig
+from sandkeeper.reconcile.claims import Claims
+from sandkeeper.reconcile.finalizers import Finalizers
+from sandkeeper.reconcile.keeper import Keeper
+from sandkeeper.telemetry.metrics import Metrics
+from support.cluster import Cluster
+
+pytestmark = [pytest.mark.cluster]
+
+
+@pytest.fixture
+async def api(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig))
+    connection = Connection()
+    yield KubeApi(connection, metrics=Metrics())
+    await connection.close()
+
+
+async def test_a_deletion_waits_for_a_silent_engine_and_then_no_longer(
+    api: KubeApi, crds: None, namespace: str
+) -> None:
+    claims = Claims(OperatorConfig(), enqueue=lambda _: None)
+    claims.namespaces.put(await api.get(NAMESPACES, name=namespace))
+    metadata = {"name": "rain", "finalizers": [FINALIZER]}
+    body = {"apiVersion": "sandkeeper.dev/v1alpha1", "kind": "Sandbox", "metadata": metadata}
+    await api.create(SANDBOXES, {**body, "spec": {"agentId": "rain"}}, namespace=namespace)
+    await api.delete(SANDBOXES, name="rain", namespace=namespace, body={})
+    metrics = Metrics()
+    keeper = Keeper(api=api, claims=claims, events=EventPoster(api), leadership=AlwaysLeader())
+    finalizers = Finalizers(keeper=keeper, claims=claims, metrics=metrics)
+
+    async def let_go(minutes: int, *, trusted: bool = True) -> bool:
+        sandbox = claims.sandboxes.put(await api.get(SANDBOXES, name="rain", namespace=namespace))
+        assert sandbox.deleting_since is not None
+        now = sandbox.deleting_since + timedelta(minutes=minutes)
+        claim = claims.resolve(sandbox)
+        again = await finalizers.let_go((claim,), nothing_left=False, now=now, clock_trusted=trusted)
+        return again is None
+
+    assert not await let_go(4)
+    status = (await api.get(SANDBOXES, name="rain", namespace=namespace))["status"]
+    assert status["conditions"][0]["reason"] == "Terminating"
+    assert not await let_go(6, trusted=False)
+    assert await let_go(6)
+    with pytest.raises(NotFound):
+        await api.get(SANDBOXES, name="rain", namespace=namespace)
+    assert metrics.registry.get_sample_value("sandkeeper_finalizers_released_unproven_total") == 1
