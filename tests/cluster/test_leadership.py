@@ -1,16 +1,13 @@
 """One leader at a time: over a real Lease, with clocks that a test can turn."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
 from sandkeeper.cluster.api import KubeApi
-from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.leadership import Leadership, NotLeader
 from sandkeeper.cluster.resources import LEASES
-from sandkeeper.telemetry.metrics import Metrics
-from support.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster]
 
@@ -21,15 +18,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-@pytest.fixture
-async def api(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
-    # The client reads the environment when it is imported, which may have been before.
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig))
-    connection = Connection()
-    yield KubeApi(connection, metrics=Metrics())
-    await connection.close()
 
 
 Candidate = Callable[[str], tuple[Leadership, Clock]]

@@ -1,6 +1,5 @@
 """A removal is announced on condition that nothing was written since it was decided, however late the news came."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,7 +8,6 @@ import pytest
 from sandkeeper.api.names import Annotation
 from sandkeeper.api.policy import Backend
 from sandkeeper.cluster.api import Conflict, KubeApi
-from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.events import EventPoster
 from sandkeeper.cluster.leadership import AlwaysLeader
 from sandkeeper.cluster.resources import NAMESPACES, POLICIES, SANDBOXES
@@ -26,7 +24,6 @@ from sandkeeper.reconcile.passes import Reconciler
 from sandkeeper.reconcile.queue import KeyedQueue
 from sandkeeper.reconcile.removals import RemovalBudget
 from sandkeeper.telemetry.metrics import Metrics
-from support.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster]
 
@@ -74,14 +71,6 @@ class SlowEngine:
 
     async def remove(self, runtime_id: str, **_: Any) -> None:
         self.removed.append(runtime_id)
-
-
-@pytest.fixture
-async def api(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig))
-    connection = Connection()
-    yield KubeApi(connection, metrics=Metrics())
-    await connection.close()
 
 
 async def test_a_touch_that_arrives_while_the_engine_answers_cancels_the_removal(

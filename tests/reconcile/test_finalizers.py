@@ -1,13 +1,11 @@
 """A deletion waits for its container; for a dead engine five minutes at most, by a clock that can be trusted."""
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
 
 from sandkeeper.api.names import FINALIZER
 from sandkeeper.cluster.api import KubeApi, NotFound
-from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.events import EventPoster
 from sandkeeper.cluster.leadership import AlwaysLeader
 from sandkeeper.cluster.resources import NAMESPACES, SANDBOXES
@@ -16,17 +14,8 @@ from sandkeeper.reconcile.claims import Claims
 from sandkeeper.reconcile.finalizers import Finalizers
 from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.telemetry.metrics import Metrics
-from support.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster]
-
-
-@pytest.fixture
-async def api(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig))
-    connection = Connection()
-    yield KubeApi(connection, metrics=Metrics())
-    await connection.close()
 
 
 async def test_a_deletion_waits_for_a_silent_engine_and_then_no_longer(
