@@ -145,9 +145,10 @@ def test_mode_off_wants_nothing_and_turning_it_off_removes_what_is_cold(
     assert len(containers()) == 1
     sandboxes.apply(sandboxes.policy(hotWindowSeconds=2, mode="off"))
     sandboxes.wait("rain", "NotSandboxed")
-    assert containers() == []
+    # Its removal was announced, and it is free to go while the engine is still at work.
+    wait_for(lambda: not containers(), what="the container is removed")
     assert "runtime" not in sandboxes.status("rain")
-    assert not sandboxes.get("rain")["metadata"].get("finalizers")
+    wait_for(lambda: not sandboxes.get("rain")["metadata"].get("finalizers"), what="nothing guards it")
 
 
 def test_a_scope_that_moves_takes_everybody_along_when_cold(
@@ -171,7 +172,7 @@ def test_a_scope_that_moves_takes_everybody_along_when_cold(
         what="both share one runtime",
         tell=lambda: sandboxes.kubectl("get", "sandboxes", "-o", "yaml"),
     )
-    assert len(containers()) == 1
+    wait_for(lambda: len(containers()) == 1, what="what they had before is removed")
     assert sandboxes.status("rain")["runtime"] == sandboxes.status("tio")["runtime"]
 
 
