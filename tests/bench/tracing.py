@@ -73,8 +73,8 @@ class _Pencil:
 def _arm(path: str) -> None:
     from docker import APIClient
 
+    from sandkeeper.cluster.caches import Cache
     from sandkeeper.reconcile import passes
-    from sandkeeper.reconcile.caches import Cache
     from sandkeeper.reconcile.keeper import Keeper
     from sandkeeper.runtimes.docker import DockerRuntimes
 

@@ -22,6 +22,8 @@ class ConditionType(StrEnum):
     """Environment variables with secret-like names were left out."""
     PAUSED = "Paused"
     """The operator keeps its hands off this object."""
+    NETWORK_ISOLATED = "NetworkIsolated"
+    """Only with a Pod: True where the installer states that network policies are enforced, else Unknown."""
 
 
 class Phase(StrEnum):
@@ -72,6 +74,12 @@ class Reason(StrEnum):
     """Above what the operator's own configuration allows to anybody."""
     BIND_REFUSED = "BindRefused"
     BACKEND_UNAVAILABLE = "BackendUnavailable"
+    UNSUPPORTED_FIELD = "UnsupportedField"
+    """Something is set that the backend has no means for."""
+    NETWORK_NOT_ISOLATED = "NetworkNotIsolated"
+    """The policy requires isolation, and nobody states that it is enforced."""
+    TOO_MANY_SHARERS = "TooManySharers"
+    """More Sandboxes share the runtime than it may have owners."""
     CONFIG_CONFLICT = "ConfigConflict"
     """An older Sandbox with the same key wants something else; it rules."""
 
@@ -85,8 +93,19 @@ class Reason(StrEnum):
     SETUP_FAILED = "SetupFailed"
     EXITED = "Exited"
     OOM_KILLED = "OOMKilled"
+    EVICTED = "Evicted"
+    """The node or an eviction request took the Pod away, as in a drain or for want of disk."""
+    PREEMPTED = "Preempted"
+    """A Pod of higher priority took its place."""
+    UNSCHEDULABLE = "Unschedulable"
+    """No node takes the Pod; the message is the scheduler's."""
+    VOLUME_MISSING = "VolumeMissing"
+    VOLUME_BUSY = "VolumeBusy"
+    """The volume is held by another Pod."""
 
     # for Ready being Unknown
+    NODE_LOST = "NodeLost"
+    """The Pod's node does not answer. Nothing is forced: what ran there may still run."""
     ENGINE_UNREACHABLE = "EngineUnreachable"
     ENGINE_MISMATCH = "EngineMismatch"
 
@@ -102,4 +121,8 @@ class Reason(StrEnum):
     # for the other conditions
     ANNOTATION_INVALID = "AnnotationInvalid"
     SECRET_LIKE_NAME = "SecretLikeName"  # noqa: S105 - a reason, not a secret
+    NETWORK_POLICY_ENFORCED = "NetworkPolicyEnforced"
+    """The installer states that the cluster enforces network policies."""
+    ENFORCEMENT_UNKNOWN = "EnforcementUnknown"
+    """Network policies are there; whether anything enforces them cannot be seen."""
     PAUSED = "Paused"

@@ -5,7 +5,18 @@ from typing import Final
 
 from sandkeeper.api.names import GROUP, VERSION
 
-__all__ = ["EVENTS", "LEASES", "NAMESPACES", "POLICIES", "SANDBOXES", "Resource"]
+__all__ = [
+    "EVENTS",
+    "LEASES",
+    "NAMESPACES",
+    "NETWORK_POLICIES",
+    "NODES",
+    "PODS",
+    "POLICIES",
+    "SANDBOXES",
+    "VOLUME_CLAIMS",
+    "Resource",
+]
 
 
 @dataclass(frozen=True)
@@ -32,5 +43,9 @@ class Resource:
 SANDBOXES: Final = Resource(GROUP, VERSION, "sandboxes", "Sandbox")
 POLICIES: Final = Resource(GROUP, VERSION, "agentsandboxpolicies", "AgentSandboxPolicy")
 NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace")
+PODS: Final = Resource("", "v1", "pods", "Pod")
+VOLUME_CLAIMS: Final = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
+NODES: Final = Resource("", "v1", "nodes", "Node")
+NETWORK_POLICIES: Final = Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy")
 EVENTS: Final = Resource("", "v1", "events", "Event")
 LEASES: Final = Resource("coordination.k8s.io", "v1", "leases", "Lease")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.policy import Backend
 from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.pod import DEFAULT_POD, EmptyDirVolume, PodShape, WorkspaceVolume
 from sandkeeper.config.windows import Windows
 
 __all__ = ["Problem", "Resolution", "RuntimeConfig", "UlimitValue"]
@@ -54,6 +55,9 @@ class RuntimeConfig:
     """Normalised; one per target, the last one wins."""
     init: bool
     image_fallback: bool
+    pod: PodShape = DEFAULT_POD
+    workspace: WorkspaceVolume = EmptyDirVolume()
+    """What is mounted at the working directory of a Pod."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,5 +81,7 @@ class Resolution:
     """None: nothing is wanted, or there is a problem."""
     config_hash: str | None
     problem: Problem | None = None
+    isolated: bool | None = None
+    """Whether the network policy of a Pod is certainly enforced; False is not known. None: nothing of the kind."""
     filtered_env: tuple[str, ...] = field(default=())
     """Names of environment variables that were left out."""

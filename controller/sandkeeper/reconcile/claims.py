@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sandkeeper.api.policy import AgentSandboxPolicySpec
+from sandkeeper.cluster.caches import Cache, ObjectId
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.levels import built_in_level, merge_windows
 from sandkeeper.config.operator import OperatorConfig
 from sandkeeper.config.resolution import Problem, Resolution
 from sandkeeper.config.resolve import resolve
-from sandkeeper.reconcile.caches import Cache
-from sandkeeper.reconcile.objects import NamespaceObject, ObjectId, PolicyObject, SandboxObject
+from sandkeeper.reconcile.objects import NamespaceObject, PolicyObject, SandboxObject
 
 __all__ = ["Claim", "Claims", "is_private"]
 

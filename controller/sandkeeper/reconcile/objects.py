@@ -11,20 +11,10 @@ from sandkeeper.api.conditions import Reason
 from sandkeeper.api.names import FINALIZER
 from sandkeeper.api.policy import AgentSandboxPolicySpec
 from sandkeeper.api.sandbox import DesiredState, PolicyRef, SandboxSpec, SandboxStatus
+from sandkeeper.cluster.caches import ObjectId
 from sandkeeper.config.resolution import Problem
 
-__all__ = ["NamespaceObject", "ObjectId", "PolicyObject", "SandboxObject", "version_of"]
-
-ObjectId = tuple[str, str]
-"""Namespace and name; the namespace of a cluster-wide object is empty."""
-
-
-def version_of(raw: Mapping[str, Any]) -> int:
-    """Return the resourceVersion as the number that it is in practice, to tell older from newer."""
-    try:
-        return int(raw["metadata"]["resourceVersion"])
-    except (KeyError, ValueError):
-        return 0
+__all__ = ["NamespaceObject", "PolicyObject", "SandboxObject"]
 
 
 def _problem(what: str, error: ValidationError) -> Problem:

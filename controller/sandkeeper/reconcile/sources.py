@@ -15,9 +15,9 @@ import kopf
 
 from sandkeeper.api.names import GROUP, PREFIX
 from sandkeeper.cluster.api import ApiError, KubeApi
+from sandkeeper.cluster.caches import Cache
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.resources import NAMESPACES, POLICIES, SANDBOXES, Resource
-from sandkeeper.reconcile.caches import Cache
 from sandkeeper.reconcile.claims import Claims
 
 __all__ = ["Sources"]

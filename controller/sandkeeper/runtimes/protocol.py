@@ -9,10 +9,18 @@ from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.lifecycle.model import Observed, Unreachable
 
-__all__ = ["OnChange", "Order", "Runtimes"]
+__all__ = ["OnChange", "Order", "Owner", "Runtimes"]
 
 OnChange = Callable[[RuntimeKey], None]
 """Told of a key whose runtime changed behind our back. Called on the event loop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Owner:
+    """One Sandbox that shares a runtime."""
+
+    name: str
+    uid: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +30,8 @@ class Order:
     key: RuntimeKey
     config: RuntimeConfig
     config_hash: str
+    owners: tuple[Owner, ...] = ()
+    """Who shares it, the one that rules first."""
 
 
 class Runtimes(Protocol):

@@ -8,9 +8,18 @@ break, and now and then. Older never overwrites newer, whichever way it came.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
-from sandkeeper.reconcile.objects import ObjectId, version_of
+__all__ = ["Cache", "Cached", "ObjectId", "version_of"]
 
-__all__ = ["Cache", "Cached"]
+ObjectId = tuple[str, str]
+"""Namespace and name; the namespace of a cluster-wide object is empty."""
+
+
+def version_of(raw: Mapping[str, Any]) -> int:
+    """Return the resourceVersion as the number that it is in practice, to tell older from newer."""
+    try:
+        return int(raw["metadata"]["resourceVersion"])
+    except (KeyError, ValueError):
+        return 0
 
 
 class Cached(Protocol):

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandkeeper.reconcile.caches import Cache
+from sandkeeper.cluster.caches import Cache
 from sandkeeper.reconcile.objects import NamespaceObject
 
 
