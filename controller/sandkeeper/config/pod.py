@@ -6,6 +6,7 @@ from typing import Any, Final
 
 __all__ = [
     "DEFAULT_POD",
+    "DEFAULT_WORKSPACE",
     "ClaimTemplate",
     "ClaimVolume",
     "Egress",
@@ -106,3 +107,6 @@ class PodShape:
 
 DEFAULT_POD: Final = PodShape()
 """What holds where no policy says anything."""
+
+DEFAULT_WORKSPACE: Final = EmptyDirVolume()
+"""Where no policy says where a workspace is kept."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.policy import Backend
 from sandkeeper.config.keys import RuntimeKey
-from sandkeeper.config.pod import DEFAULT_POD, EmptyDirVolume, PodShape, WorkspaceVolume
+from sandkeeper.config.pod import DEFAULT_POD, DEFAULT_WORKSPACE, PodShape, WorkspaceVolume
 from sandkeeper.config.windows import Windows
 
 __all__ = ["Problem", "Resolution", "RuntimeConfig", "UlimitValue"]
@@ -56,7 +56,7 @@ class RuntimeConfig:
     init: bool
     image_fallback: bool
     pod: PodShape = DEFAULT_POD
-    workspace: WorkspaceVolume = EmptyDirVolume()
+    workspace: WorkspaceVolume = DEFAULT_WORKSPACE
     """What is mounted at the working directory of a Pod."""
 
 
