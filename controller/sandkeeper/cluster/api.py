@@ -19,7 +19,7 @@ from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.resources import Resource
 from sandkeeper.telemetry.metrics import Metrics
 
-__all__ = ["ApiError", "Conflict", "KubeApi", "NotFound", "Object"]
+__all__ = ["ApiError", "Conflict", "KubeApi", "NotFound", "Object", "error_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,8 @@ def _seconds(retry_after: str | None) -> float:
         return 1.0
 
 
-def _error(status: int, message: str) -> ApiError:
+def error_of(status: int, message: str) -> ApiError:
+    """Return the error that stands for an HTTP status."""
     return {404: NotFound, 409: Conflict}.get(status, ApiError)(status, message)
 
 
@@ -87,9 +88,12 @@ class KubeApi:
             if not token:
                 return
 
-    async def create(self, resource: Resource, body: Object, *, namespace: str | None = None) -> Object:
-        """Create an object and return it as it was stored."""
-        return await self._request("POST", resource, namespace=namespace, body=body)
+    async def create(
+        self, resource: Resource, body: Object, *, namespace: str | None = None, dry_run: bool = False
+    ) -> Object:
+        """Create an object and return it as it was stored; with ``dry_run``, as it would have been."""
+        params = {"dryRun": "All"} if dry_run else None
+        return await self._request("POST", resource, namespace=namespace, params=params, body=body)
 
     async def replace(self, resource: Resource, body: Object, *, name: str, namespace: str) -> Object:
         """Replace an object; its resourceVersion has to be the newest."""
@@ -103,12 +107,21 @@ class KubeApi:
             "PATCH", resource, namespace=namespace, name=name, subresource=subresource, body=body
         )
 
-    async def delete(self, resource: Resource, *, name: str, namespace: str, body: Object) -> None:
-        """Delete an object; ``body`` are the options, such as preconditions. Gone already is a success."""
+    async def delete(
+        self, resource: Resource, *, name: str, namespace: str, uid: str, resource_version: str | None = None
+    ) -> Object | None:
+        """Delete the object with this UID, and where it is given, of this version. Gone already is a success.
+
+        Return the object where it takes its time to go; None: it is gone.
+        """
+        preconditions = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
         try:
-            await self._request("DELETE", resource, namespace=namespace, name=name, body=body)
+            answer = await self._request("DELETE", resource, namespace=namespace, name=name, body=options)
         except NotFound:
-            return
+            return None
+        # Of what is gone at once the answer has the last state, or nothing but a Status.
+        return answer if "deletionTimestamp" in answer.get("metadata", {}) else None
 
     async def _request(
         self,
@@ -134,7 +147,7 @@ class KubeApi:
             if status == 401 and attempt == 1:  # noqa: PLR2004 - a token that has just been renewed
                 self._connection.forget_token()
                 continue
-            raise _error(status, str(answer.get("message") or answer))
+            raise error_of(status, str(answer.get("message") or answer))
         raise AssertionError("unreachable")
 
     async def _once(

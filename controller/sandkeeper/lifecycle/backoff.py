@@ -33,10 +33,14 @@ _MADE: Final = _Pace(first=5, base=10, cap=300)
 _PACES: Final = {
     Reason.EXITED: _DIED,
     Reason.OOM_KILLED: _DIED,
+    Reason.EVICTED: _DIED,
+    Reason.PREEMPTED: _DIED,
     Reason.RECOVERING: _DIED,
     Reason.IMAGE_MISSING: _WORLD,
     Reason.NETWORK_MISSING: _WORLD,
     Reason.ENGINE_FULL: _WORLD,
+    Reason.VOLUME_MISSING: _WORLD,
+    Reason.VOLUME_BUSY: _WORLD,
     Reason.NAME_CONFLICT: _WORLD,
     Reason.BACKEND_UNAVAILABLE: _WORLD,
 }

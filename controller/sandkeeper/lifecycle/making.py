@@ -22,6 +22,9 @@ __all__ = ["bury", "create", "finish", "wait_until_gone"]
 
 _RAN: Final = (RuntimeState.RUNNING, RuntimeState.STOPPED)
 
+_ROOM: Final = (Reason.UNSCHEDULABLE, Reason.VOLUME_BUSY)
+"""Waiting for these is nobody's mistake."""
+
 _SAY_TERMINATING: Final = say(Phase.PENDING, Reason.TERMINATING, "Its old runtime is on its way out.")
 
 
@@ -29,8 +32,13 @@ def wait_until_gone(view: View) -> Plan | None:
     """Gone means gone: a runtime that is terminating is waited for, and nothing is put beside it."""
     if not view.is_in(RuntimeState.TERMINATING):
         return None
-    saying = SAY_REPLACING if view.replaces else _SAY_TERMINATING
-    return compose(view, "terminating", saying, wake=[after(view.now, SOON)])
+    runtime = view.observed
+    saying, passing = SAY_REPLACING if view.replaces else _SAY_TERMINATING, True
+    if runtime is not None and runtime.message:
+        # Nobody here asked for it: why it goes is told at once, for soon nothing is left to tell it by.
+        saying = say(Phase.PENDING, runtime.ended or Reason.TERMINATING, runtime.message)
+        passing = runtime.ended is None
+    return compose(view, "terminating", saying, wake=[after(view.now, SOON)], passing=passing)
 
 
 def bury(view: View) -> Plan | None:
@@ -85,10 +93,10 @@ def finish(view: View) -> Plan | None:
     if runtime.state is RuntimeState.RUNNING:
         saying = say(Phase.SETUP, Reason.SETTING_UP, "Its setupCommand runs.")
         return compose(view, "set-up", saying, effect=Setup(id=runtime.id, ruler=view.ruler.uid))
-    saying = SAY_REPLACING if view.replaces else _say_starting(runtime)
+    saying = SAY_REPLACING if view.replaces and runtime.waits_for is None else _say_starting(runtime)
     if runtime.state is RuntimeState.CREATED:
         return compose(view, "start", saying, effect=Start(id=runtime.id))
-    return compose(view, "starting", saying, wake=[after(view.now, RECHECK)])
+    return compose(view, "starting", saying, wake=[after(view.now, RECHECK)], passing=True)
 
 
 def _is_half_made(view: View) -> bool:
@@ -122,4 +130,11 @@ def _say_dead(view: View, runtime: Observed, *, unproven: bool) -> Saying:
 
 
 def _say_starting(runtime: Observed) -> Saying:
-    return say(Phase.CREATING, Reason.CREATING, runtime.message or "Its runtime is starting.")
+    message = runtime.message or "Its runtime is starting."
+    if runtime.waits_for is None:
+        return say(Phase.CREATING, Reason.CREATING, message)
+    return say(
+        Phase.PENDING if runtime.waits_for in _ROOM else Phase.FAILED,
+        runtime.waits_for,
+        message,
+    )

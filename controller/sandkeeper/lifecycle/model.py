@@ -55,6 +55,8 @@ class Wanted:
     config_hash: str
     has_setup: bool
     windows: Windows
+    most_sharers: int | None = None
+    """How many Sandboxes such a runtime can belong to; None: any number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +173,9 @@ class Observed:
     in_use: bool = False
     """A command of a user runs in it at this moment."""
     ended: Reason | None = None
-    """Why it FAILED: EXITED or OOM_KILLED."""
+    """Why it FAILED, or is TERMINATING though nobody here asked for it: EXITED, OOM_KILLED, EVICTED, PREEMPTED."""
+    waits_for: Reason | None = None
+    """What keeps it STARTING: UNSCHEDULABLE, IMAGE_MISSING, ... None: nothing that is known of."""
     message: str = ""
 
 
@@ -356,3 +360,7 @@ class Plan:
     reports: Mapping[str, Report] = field(default_factory=dict)
     """By the claimant's UID. A paused claimant has none: hands off."""
     wake_at: datetime | None = None
+    sharers: tuple[str, ...] = ()
+    """UIDs of the claimants that have the runtime in common, the one that rules first."""
+    passing: bool = False
+    """What is said will soon be out of date: worth a write only where it lasts."""

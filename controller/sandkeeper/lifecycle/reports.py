@@ -170,6 +170,14 @@ def say_parting(claim: Claim) -> Saying:
     return say(Phase.NOT_SANDBOXED, Reason.NOT_SANDBOXED, message, ready=True)
 
 
+_SAY_TOO_MANY: Final = say(
+    Phase.FAILED,
+    Reason.TOO_MANY_SHARERS,
+    "As many older Sandboxes share this runtime as it can belong to. Give this one a scope or session of its own, or "
+    "delete some of the others.",
+)
+
+
 def compose(
     view: View,
     rule: str,
@@ -180,6 +188,7 @@ def compose(
     drift: Callable[[Claim, datetime], Drift | None] | None = None,
     following: Callable[[datetime], Transition | None] | None = None,
     wake: Iterable[datetime | None] = (),
+    passing: bool = False,
 ) -> Plan:
     """Make a plan with a report for every claimant that is not paused.
 
@@ -196,7 +205,7 @@ def compose(
             found = drift(claim, last_use) if drift is not None else None
             own = following(_told(view, records[claim.uid], last_use)) if far and following else transition
             reports[claim.uid] = _report(claim, saying, records[claim.uid], drift=found, following=own)
-    return _finished(view, rule, reports, effect=effect, wake=wake)
+    return replace(_finished(view, rule, reports, effect=effect, wake=wake), passing=passing)
 
 
 def frozen(
@@ -239,11 +248,22 @@ def _finished(
     for claim in view.conflicting:
         if not claim.claimant.paused:
             reports[claim.uid] = _conflict(view, claim)
+    for claim in view.surplus:
+        if not claim.claimant.paused:
+            reports[claim.uid] = _report(claim, _SAY_TOO_MANY, forgotten(claim.record))
     for claim in view.leaving:
         reports[claim.uid] = _report(claim, say_parting, _refreshed(view, claim, parted(claim)))
     told = after(view.now, SOON) if view.leaving else None  # then they count for nothing any more
-    validities = [claim.valid_at for claim in (*view.claims, *view.conflicting, *view.leaving)]
-    return Plan(rule=rule, effect=effect, reports=reports, wake_at=_soonest(view, (*wake, told, *validities)))
+    everybody = (*view.claims, *view.conflicting, *view.surplus, *view.leaving)
+    validities = [claim.valid_at for claim in everybody]
+    ruler = view.ruler.uid if view.ruler is not None else None
+    return Plan(
+        rule=rule,
+        effect=effect,
+        reports=reports,
+        wake_at=_soonest(view, (*wake, told, *validities)),
+        sharers=tuple(sorted((claim.uid for claim in view.claims), key=lambda uid: uid != ruler)),
+    )
 
 
 def _soonest(view: View, moments: Iterable[datetime | None]) -> datetime | None:

@@ -40,6 +40,8 @@ class View:
     """Those who count, oldest first."""
     conflicting: tuple[Claim, ...]
     """Those who want something else than the ruler, and claim nothing."""
+    surplus: tuple[Claim, ...] = ()
+    """The youngest of those who agree, where there are more than such a runtime can belong to: they claim nothing."""
     leaving: tuple[Claim, ...] = ()
     """Those who belong elsewhere and no longer use what stays here for others: they are let go."""
 
@@ -183,11 +185,13 @@ def look(situation: Situation) -> View:
             leaving.append(claim)
         else:
             counting.append(claim)
+    most = ruler.desire.most_sharers if ruler is not None and isinstance(ruler.desire, Wanted) else None
     return View(
         situation=situation,
         ruler=ruler,
         windows=windows,
-        claims=tuple(counting),
+        claims=tuple(counting[:most]),
+        surplus=tuple(counting[len(counting) if most is None else most :]),
         conflicting=tuple(conflicting),
         leaving=tuple(leaving),
     )

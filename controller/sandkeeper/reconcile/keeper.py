@@ -59,10 +59,14 @@ class Keeper:
     async def delete(self, sandbox: SandboxObject) -> None:
         """Delete the Sandbox, if it is still as it was seen."""
         self._leadership.check()
-        preconditions = {"uid": sandbox.uid, "resourceVersion": sandbox.resource_version}
-        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions}
         try:
-            await self._api.delete(SANDBOXES, name=sandbox.name, namespace=sandbox.namespace, body=options)
+            await self._api.delete(
+                SANDBOXES,
+                name=sandbox.name,
+                namespace=sandbox.namespace,
+                uid=sandbox.uid,
+                resource_version=sandbox.resource_version,
+            )
         except Conflict:
             await self.refresh(sandbox)
             raise

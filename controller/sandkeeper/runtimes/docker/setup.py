@@ -21,7 +21,7 @@ from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Permanent
 from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.runtimes.docker.failures import explain, is_conflict
-from sandkeeper.runtimes.docker.output import Tail
+from sandkeeper.runtimes.output import Tail
 
 __all__ = ["SetupRun"]
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandkeeper.runtimes.docker.output import LONGEST, Tail
+from sandkeeper.runtimes.output import LONGEST, Tail
 
 
 def shown(*pieces: bytes, env: dict[str, str] | None = None) -> str:
