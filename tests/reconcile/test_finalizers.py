@@ -25,8 +25,8 @@ async def test_a_deletion_waits_for_a_silent_engine_and_then_no_longer(
     claims.namespaces.put(await api.get(NAMESPACES, name=namespace))
     metadata = {"name": "rain", "finalizers": [FINALIZER]}
     body = {"apiVersion": "sandkeeper.dev/v1alpha1", "kind": "Sandbox", "metadata": metadata}
-    await api.create(SANDBOXES, {**body, "spec": {"agentId": "rain"}}, namespace=namespace)
-    await api.delete(SANDBOXES, name="rain", namespace=namespace, body={})
+    made = await api.create(SANDBOXES, {**body, "spec": {"agentId": "rain"}}, namespace=namespace)
+    await api.delete(SANDBOXES, name="rain", namespace=namespace, uid=made["metadata"]["uid"])
     metrics = Metrics()
     keeper = Keeper(api=api, claims=claims, events=EventPoster(api), leadership=AlwaysLeader())
     finalizers = Finalizers(keeper=keeper, claims=claims, metrics=metrics)
