@@ -54,5 +54,7 @@ class Label(StrEnum):
     """The scope key itself (an annotation where label values are too short for it)."""
     CONFIG_HASH = f"{PREFIX}config-hash"
     """What the runtime was made from."""
+    NETWORK = f"{PREFIX}network"
+    """Hash of what a Pod may reach: the NetworkPolicy of that hash selects it."""
     SETUP = f"{PREFIX}setup"
     """``true`` where a setupCommand has to complete before the runtime is ready."""

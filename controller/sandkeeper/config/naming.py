@@ -1,7 +1,9 @@
 """Names and labels of runtimes: how one is called, how it is found again, and how it is proven ours.
 
 A name is for people and for the engine's uniqueness check. What a runtime is, only its labels say: the
-installation and the key they name have to give the key hash they carry.
+installation and the key they name have to give the key hash they carry. Kubernetes takes 63 plain characters
+for a label's value, and a session key is free text; so on a Pod the labels keep what is searched for, and the
+rest is in annotations of the same names.
 """
 
 import base64
@@ -9,12 +11,23 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from sandkeeper.api.names import MANAGED_BY, Label
 from sandkeeper.config.keys import RuntimeKey
 
-__all__ = ["MAX_NAME", "installation_id", "key_from_labels", "key_hash", "labels", "runtime_name", "slug"]
+__all__ = [
+    "MAX_NAME",
+    "installation_id",
+    "key_from_labels",
+    "key_from_pod",
+    "key_hash",
+    "labels",
+    "pod_annotations",
+    "pod_labels",
+    "runtime_name",
+    "slug",
+]
 
 MAX_NAME: Final = 63
 """Characters of a DNS-1123 label (RFC 1123, as Kubernetes applies it)."""
@@ -88,17 +101,60 @@ def key_from_labels(labels: Mapping[str, str], installation: str) -> RuntimeKey 
 
     None: it is not ours, or its labels were tampered with; either way it is not to be touched.
     """
+    return _proven(labels, namespace=labels.get(Label.NAMESPACE), parts=labels, installation=installation)
+
+
+def pod_labels(key: RuntimeKey, *, installation: str) -> dict[str, str]:
+    """Return the labels of what Kubernetes keeps for the key: by these it is found."""
+    return {
+        Label.MANAGED_BY.value: MANAGED_BY,
+        Label.INSTALLATION.value: installation,
+        Label.KEY_HASH.value: key_hash(key, installation),
+    }
+
+
+def pod_annotations(
+    key: RuntimeKey, *, config_hash: str | None = None, has_setup: bool = False
+) -> dict[str, str]:
+    """Return the annotations that go with :func:`pod_labels`.
+
+    Without ``config_hash`` they are of something that outlives a change of the configuration.
+    """
+    found = {
+        Label.NAMESPACE_UID.value: key.namespace_uid,
+        Label.POLICY.value: key.policy,
+        Label.KEY.value: key.scope,
+    }
+    if config_hash is not None:
+        found[Label.CONFIG_HASH.value] = config_hash
+    if has_setup:
+        found[Label.SETUP.value] = "true"
+    return found
+
+
+def key_from_pod(metadata: Mapping[str, Any], installation: str) -> RuntimeKey | None:
+    """Return the key of a Pod, or of a claim made for one, as :func:`key_from_labels` does.
+
+    The namespace is the one that the object is in: a copy elsewhere proves nothing. Whoever may make Pods
+    there could write all of this as well, so it says what a Pod is for; whose it is, its owners say.
+    """
+    return _proven(
+        metadata.get("labels") or {},
+        namespace=metadata.get("namespace"),
+        parts=metadata.get("annotations") or {},
+        installation=installation,
+    )
+
+
+def _proven(
+    labels: Mapping[str, str], *, namespace: str | None, parts: Mapping[str, str], installation: str
+) -> RuntimeKey | None:
     if labels.get(Label.MANAGED_BY) != MANAGED_BY or labels.get(Label.INSTALLATION) != installation:
         return None
-    try:
-        key = RuntimeKey(
-            namespace=labels[Label.NAMESPACE],
-            namespace_uid=labels[Label.NAMESPACE_UID],
-            policy=labels[Label.POLICY],
-            scope=labels[Label.KEY],
-        )
-    except KeyError:
+    uid, policy, scope = (parts.get(name) for name in (Label.NAMESPACE_UID, Label.POLICY, Label.KEY))
+    if namespace is None or uid is None or policy is None or scope is None:
         return None
+    key = RuntimeKey(namespace=namespace, namespace_uid=uid, policy=policy, scope=scope)
     return key if labels.get(Label.KEY_HASH) == key_hash(key, installation) else None
 
 
