@@ -288,6 +288,332 @@ def _names() -> Iterator[Refusal]:
         yield from _container(f"extra host {line!r}", {"extraHosts": [line]}, "extraHosts[0]", "should match")
 
 
+def _pods() -> Iterator[Refusal]:
+    def refuse(name: str, pod: Fields, field: str, *texts: str, by_rule: bool = False) -> Iterator[Refusal]:
+        return _policy(name, {"pod": pod}, f"pod.{field}", *texts, by_rule=by_rule)
+
+    for field in ("runtimeClassName", "priorityClassName"):
+        for name in ("", "Gvisor", "a_b", "-a", "a..b"):
+            yield from refuse(f"{field} {name!r}", {field: name}, field, "should")
+    for name in ("system-node-critical", "system-cluster-critical", "system-x"):
+        yield from refuse(
+            f"priority {name}",
+            {"priorityClassName": name},
+            "priorityClassName",
+            "priorityClassName must not begin with system-",
+            by_rule=True,
+        )
+    yield from refuse("secret's name", {"imagePullSecrets": ["A"]}, "imagePullSecrets[0]", "should match")
+    yield from refuse(
+        "secret as an object", {"imagePullSecrets": [{"name": "a"}]}, "imagePullSecrets[0]", "of type string"
+    )
+    yield from refuse("nine secrets", {"imagePullSecrets": ["a"] * 9}, "imagePullSecrets", "at most 8")
+    yield from refuse(
+        "pull policy", {"imagePullPolicy": "Once"}, "imagePullPolicy", '"Always", "IfNotPresent"'
+    )
+    for size in ("", "0", "lots", "-1"):
+        yield from refuse(f"disk {size!r}", {"ephemeralStorage": size}, "ephemeralStorage", "should")
+    for resource in ("gpu", "/gpu", "nvidia.com/", "Nvidia.com/gpu", "a/b/c"):
+        yield from refuse(f"GPUs as {resource!r}", {"gpuResource": resource}, "gpuResource", "should match")
+    for resource in ("kubernetes.io/gpu", "x.kubernetes.io/gpu"):
+        yield from refuse(
+            f"GPUs as {resource}",
+            {"gpuResource": resource},
+            "gpuResource",
+            "gpuResource must be what a device plugin offers",
+            by_rule=True,
+        )
+    tolerations: tuple[tuple[Fields, str, str], ...] = (
+        ({}, "operator", "operator must be Exists where key is absent"),
+        ({"operator": "Equal", "value": "x"}, "operator", "operator must be Exists where key is absent"),
+        (
+            {"key": "a", "operator": "Exists", "value": "x"},
+            "value",
+            "value must be absent with operator Exists",
+        ),
+        (
+            {"key": "a", "effect": "NoSchedule", "tolerationSeconds": 1},
+            "tolerationSeconds",
+            "tolerationSeconds is for the effect NoExecute",
+        ),
+        ({"key": "a", "tolerationSeconds": 1}, "tolerationSeconds", "tolerationSeconds is for the effect"),
+    )
+    for toleration, field, text in tolerations:
+        yield from refuse(
+            f"toleration {toleration}",
+            {"tolerations": [toleration]},
+            f"tolerations[0].{field}",
+            text,
+            by_rule=True,
+        )
+    yield from refuse(
+        "taint's effect",
+        {"tolerations": [{"key": "a", "effect": "x"}]},
+        "tolerations[0].effect",
+        '"NoSchedule"',
+    )
+    yield from refuse(
+        "no longer than never",
+        {"tolerations": [{"key": "a", "effect": "NoExecute", "tolerationSeconds": -1}]},
+        "tolerations[0].tolerationSeconds",
+        "greater than or equal to 0",
+    )
+
+
+_MALFORMED_KEYS: Final = ("", "-a", "a-", "a b", "a/b/c", "A/b", "/a", "a/", "a..b/c", "-a/b", "a" * 64, "Ä")
+
+
+def _metadata() -> Iterator[Refusal]:
+    for key in (*_MALFORMED_KEYS, f"{'a' * 250}/abc"):
+        for field in ("nodeSelector", "labels", "annotations"):
+            yield from _policy(
+                f"{field} {key[:9]!r} of {len(key)}",
+                {"pod": {field: {"fine": "1", key: "1"}}},
+                f"pod.{field}",
+                f"keys in {field} must be label keys: domain/name or name",
+            )
+    others = ("kubernetes.io/x", "k8s.io/x", "node.kubernetes.io/x", "pod-security.kubernetes.io/enforce",
+              "container.apparmor.security.beta.kubernetes.io/sandbox", "cdi.k8s.io/x", "sandkeeper.dev/key-hash",
+              "x.sandkeeper.dev/y")  # fmt: skip
+    for key in others:
+        for field in ("labels", "annotations"):
+            yield from _policy(
+                f"{field} of others: {key}",
+                {"pod": {field: {"fine": "1", key: "1"}}},
+                f"pod.{field}",
+                f"{field} must not have keys of kubernetes.io, k8s.io or sandkeeper.dev",
+                by_rule=True,
+            )
+    rewiring = ("k8s.v1.cni.cncf.io/networks", "v1.multus-cni.io/default-network", "k8s.ovn.org/x", "ovn.org/x",
+                "cni.projectcalico.org/ipAddrs", "policy.cilium.io/no-track-port", "sidecar.istio.io/inject",
+                "linkerd.io/inject", "seccomp-profile.kubernetes.cri-o.io", "cpu-quota.crio.io/x",
+                "dev.gvisor.flag.network", "io.katacontainers.config.hypervisor.kernel_params",
+                "io.kubernetes.cri-o.Devices", "run.oci.hooks.stderr")  # fmt: skip
+    for key in rewiring:
+        yield from _policy(
+            f"annotations that open a Pod: {key}",
+            {"pod": {"annotations": {"fine": "1", key: "1"}}},
+            "pod.annotations",
+            "nor of network plugins, service meshes and runtimes",
+            by_rule=True,
+        )
+    for value in ("-a", "a b", "a" * 64, "ä"):
+        for field in ("nodeSelector", "labels"):
+            yield from _policy(
+                f"{field}'s value {value[:9]!r}", {"pod": {field: {"a": value}}}, f"pod.{field}.a", ""
+            )
+    yield from _policy(
+        "annotation with NUL", {"pod": {"annotations": {"a": "\0"}}}, "pod.annotations.a", "should match"
+    )
+    yield from _policy(
+        "annotation too long", {"pod": {"annotations": {"a": "x" * 4097}}}, "pod.annotations.a", "Too long"
+    )
+    for field in ("nodeSelector", "labels", "annotations"):
+        yield from _policy(
+            f"17 {field}", {"pod": {field: {f"a{n}": "" for n in range(17)}}}, f"pod.{field}", "at most 16"
+        )
+
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def _nodes(term: Fields) -> Fields:
+    return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": [term]}}}
+
+
+def _placed(name: str, affinity: Fields, field: str, *texts: str, by_rule: bool = False) -> Iterator[Refusal]:
+    section = {"pod": {"affinity": affinity}}
+    return _policy(f"affinity: {name}", section, f"pod.affinity.{field}", *texts, by_rule=by_rule)
+
+
+_TERMS: Final = f"nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
+
+
+def _values() -> Iterator[Refusal]:
+    for operator, values in (
+        ("In", []),
+        ("NotIn", None),
+        ("Gt", None),
+        ("Exists", ["a"]),
+        ("DoesNotExist", ["a"]),
+    ):
+        requirement = {"key": "a", "operator": operator} | ({} if values is None else {"values": values})
+        yield from _placed(
+            f"node {operator} {values}",
+            _nodes({"matchExpressions": [requirement]}),
+            f"{_TERMS}[0].matchExpressions[0].values",
+            "values must go with In, NotIn, Gt and Lt, and with no other operator",
+            by_rule=True,
+        )
+        if operator != "Gt":
+            for kind in ("podAffinity", "podAntiAffinity"):
+                term = {"topologyKey": "zone", "labelSelector": {"matchExpressions": [requirement]}}
+                yield from _placed(
+                    f"{kind} {operator} {values}",
+                    {kind: {_REQUIRED: [term]}},
+                    f"{kind}.{_REQUIRED}[0].labelSelector.matchExpressions[0].values",
+                    "values must go with In, NotIn, Gt and Lt, and with no other operator",
+                    by_rule=True,
+                )
+    for values in (["1", "2"], ["a"], ["1.5"]):
+        yield from _placed(
+            f"node Lt {values}",
+            _nodes({"matchExpressions": [{"key": "a", "operator": "Lt", "values": values}]}),
+            f"{_TERMS}[0].matchExpressions[0].values",
+            "values must be one whole number with the operators Gt and Lt",
+            by_rule=True,
+        )
+
+
+def _near_nodes() -> Iterator[Refusal]:
+    yield from _placed(
+        "no terms", {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": []}}}, _TERMS, "at least 1"
+    )
+    by_name = {"key": "metadata.name", "operator": "In", "values": ["a"]}
+    for change, field, text in (
+        ({"key": "metadata_name"}, "key", "should match"),
+        ({"operator": "Exists"}, "operator", '"In", "NotIn"'),
+        ({"values": []}, "values", "at least 1"),
+        ({"values": ["a", "b"]}, "values", "at most 1"),
+    ):
+        yield from _placed(
+            f"node's field {change}",
+            _nodes({"matchFields": [{**by_name, **change}]}),
+            f"{_TERMS}[0].matchFields[0].{field}",
+            text,
+        )
+    for weight in (0, 101):
+        yield from _placed(
+            f"weight {weight}",
+            {"nodeAffinity": {_PREFERRED: [{"weight": weight, "preference": {}}]}},
+            f"nodeAffinity.{_PREFERRED}[0].weight",
+            "than or equal to",
+        )
+
+
+def _near_pods() -> Iterator[Refusal]:
+    for kind in ("podAffinity", "podAntiAffinity"):
+        yield from _placed(
+            f"{kind} nowhere",
+            {kind: {_REQUIRED: [{}]}},
+            f"{kind}.{_REQUIRED}[0].topologyKey",
+            "Required value",
+        )
+        yield from _placed(
+            f"{kind} to a label that is none",
+            {kind: {_REQUIRED: [{"topologyKey": "a", "labelSelector": {"matchLabels": {"a b": ""}}}]}},
+            f"{kind}.{_REQUIRED}[0].labelSelector.matchLabels",
+            "keys in matchLabels must be label keys",
+        )
+        yield from _placed(
+            f"{kind} to nine Pods",
+            {kind: {_REQUIRED: [{"topologyKey": "a"}] * 9}},
+            f"{kind}.{_REQUIRED}",
+            "at most 8",
+        )
+    for key in _MALFORMED_KEYS:
+        yield from _placed(
+            f"topology {key[:9]!r}",
+            {"podAffinity": {_REQUIRED: [{"topologyKey": key}]}},
+            f"podAffinity.{_REQUIRED}[0].topologyKey",
+            "should",
+        )
+
+
+def _egress() -> Iterator[Refusal]:
+    def refuse(
+        name: str, target: Fields, field: str, *texts: str, by_rule: bool = False
+    ) -> Iterator[Refusal]:
+        section = {"pod": {"egress": {"to": [target]}}}
+        return _policy(f"egress {name}", section, f"pod.egress.to[0].{field}", *texts, by_rule=by_rule)
+
+    for cidr in (
+        "",
+        "192.0.2.1",
+        "example.com/24",
+        "192.0.2.0/255.255.255.0",
+        "192.0.2.0/024",
+        "fe80::%e/64",
+    ):
+        yield from refuse(f"to {cidr!r}", {"cidr": cidr}, "cidr", "should")
+    for cidr in ("192.0.2.1/24", "2001:db8::1/32", "192.0.2.0/33", "999.0.2.0/24", "192.0.2/24", "::/129",
+                 "::ffff:192.0.2.0/120", "192.0.02.0/24", ":::/8"):  # fmt: skip
+        yield from refuse(
+            f"to {cidr!r}",
+            {"cidr": cidr},
+            "cidr",
+            "cidr must be a network such as 192.0.2.0/24",
+            by_rule=True,
+        )
+    yield from refuse("to nowhere", {"ports": [{"port": 1}]}, "cidr", "Required value")
+    port: Fields
+    for port, field, text in (
+        ({"port": 0}, "port", "greater than or equal to 1"),
+        ({"port": 65536}, "port", "less than or equal to 65535"),
+        ({"port": "http"}, "port", "must be of type integer"),
+        ({"endPort": 1}, "port", "Required value"),
+        ({"port": 1, "protocol": "ICMP"}, "protocol", '"TCP", "UDP", "SCTP"'),
+    ):
+        yield from refuse(f"at {port}", {"cidr": "192.0.2.0/24", "ports": [port]}, f"ports[0].{field}", text)
+    yield from refuse(
+        "at ports backwards",
+        {"cidr": "192.0.2.0/24", "ports": [{"port": 2, "endPort": 1}]},
+        "ports[0].endPort",
+        "endPort must not be below port",
+        by_rule=True,
+    )
+    yield from refuse("at no ports", {"cidr": "192.0.2.0/24", "ports": []}, "ports", "at least 1")
+    yield from _policy(
+        "egress to 33 networks",
+        {"pod": {"egress": {"to": [{"cidr": "192.0.2.0/24"}] * 33}}},
+        "pod.egress.to",
+        "at most 32",
+    )
+
+
+def _workspaces() -> Iterator[Refusal]:
+    def refuse(
+        name: str, volume: Fields, field: str, *texts: str, by_rule: bool = False
+    ) -> Iterator[Refusal]:
+        section = {"workspace": {"volume": volume}}
+        return _policy(f"workspace {name}", section, f"workspace.volume{field}", *texts, by_rule=by_rule)
+
+    several: tuple[Fields, ...] = (
+        {},
+        {"emptyDir": {}, "claim": {"name": "a"}},
+        {"template": {"size": "1g"}, "hostPath": {"path": "/srv"}},
+        {"emptyDir": {}, "claim": {"name": "a"}, "template": {"size": "1g"}, "hostPath": {"path": "/srv"}},
+    )
+    for volume in several:
+        yield from refuse(
+            f"in {len(volume)}: {', '.join(volume)}",
+            volume,
+            "",
+            "workspace.volume must be exactly one of emptyDir, claim, template and hostPath",
+            by_rule=True,
+        )
+    for size in ("", "0", "lots", "-1g"):
+        yield from refuse(f"of {size!r}", {"emptyDir": {"sizeLimit": size}}, ".emptyDir.sizeLimit", "should")
+        yield from refuse(f"made of {size!r}", {"template": {"size": size}}, ".template.size", "should")
+    for name in ("", "A", "a/b", "a" * 254):
+        yield from refuse(f"in the claim {name[:9]!r}", {"claim": {"name": name}}, ".claim.name", "")
+    yield from refuse("in a claim without a name", {"claim": {}}, ".claim.name", "Required value")
+    yield from refuse("made of nothing", {"template": {}}, ".template.size", "Required value")
+    for path in ("", "/", "srv", "./srv", "/srv:ro", "/a\nb"):
+        yield from refuse(f"at {path!r}", {"hostPath": {"path": path}}, ".hostPath.path", "should")
+    made: tuple[tuple[Fields, str, str], ...] = (
+        ({"storageClassName": "Fast"}, "storageClassName", "should match"),
+        ({"accessModes": []}, "accessModes", "at least 1"),
+        ({"accessModes": ["ReadOnlyMany"]}, "accessModes[0]", '"ReadWriteOnce", "ReadWriteOncePod"'),
+        ({"retention": "Keep"}, "retention", '"Retain", "Delete"'),
+    )
+    for fields, field, text in made:
+        yield from refuse(
+            f"made with {fields}", {"template": {"size": "1g", **fields}}, f".template.{field}", text
+        )
+
+
 def _sandboxes() -> Iterator[Refusal]:
     yield Refusal(name="sandbox: no spec", resource=SANDBOX, spec=None, says=("spec", "Required value"))
     yield Refusal(
@@ -336,6 +662,13 @@ REFUSALS: Final = tuple(
         _places,
         _isolation,
         _names,
+        _pods,
+        _metadata,
+        _values,
+        _near_nodes,
+        _near_pods,
+        _egress,
+        _workspaces,
         _sandboxes,
     )
     for refusal in table()

@@ -135,3 +135,35 @@ def test_the_largest_number_of_agents_and_variables_is_admitted(objects: Objects
     agents = [{"id": f"agent-{number}", "container": container} for number in range(128)]
     admitted = objects.would_create(POLICY, {"container": container, "agents": agents})
     assert len(admitted["spec"]["agents"]) == 128
+
+
+def test_the_largest_number_of_agents_with_pods_of_their_own_is_admitted(objects: Objects) -> None:
+    keys = {
+        f"a-domain-with-quite-a-long-name.example/a-name-of-no-less-{number:02}": "x" for number in range(16)
+    }
+    requirement = {"key": "example.com/pool", "operator": "In", "values": ["sandboxes"]}
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": dict(list(keys.items())[:2]), "matchExpressions": [requirement] * 2},
+    }
+    pod = {
+        "nodeSelector": keys,
+        "labels": keys,
+        "annotations": keys,
+        "priorityClassName": "low",
+        "gpuResource": "amd.com/gpu",
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [requirement] * 8}]
+                }
+            },
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term] * 2},
+        },
+        "tolerations": [{"key": "example.com/pool", "operator": "Exists"}] * 16,
+        "egress": {"to": [{"cidr": "2001:db8::/32", "ports": [{"port": 1, "endPort": 2}] * 2}] * 32},
+    }
+    level = {"pod": pod, "workspace": {"volume": {"template": {"size": "10g"}}}}
+    agents = [{"id": f"agent-{number}", **level} for number in range(128)]
+    admitted = objects.would_create(POLICY, {**level, "agents": agents})
+    assert len(admitted["spec"]["agents"]) == 128

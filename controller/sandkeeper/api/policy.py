@@ -7,8 +7,10 @@ from pydantic import Field
 
 from sandkeeper.api.base import Spec
 from sandkeeper.api.container import ContainerTemplate
+from sandkeeper.api.pod import PodTemplate
 from sandkeeper.api.rules import ListMap, Rule
 from sandkeeper.api.types import AgentId, Cpus, ImagePattern, Memory, Seconds, SessionKey
+from sandkeeper.api.workspace import Workspace
 
 __all__ = [
     "AgentEntry",
@@ -79,6 +81,9 @@ class Limits(Spec):
     """Images that may be chosen: full names, or beginnings that end in `*`."""
     max_hold_seconds: Seconds | None = None
     """Longest effect of one value of the hold-until annotation. 0 is without a limit. Built in: 86400."""
+    require_network_isolation: bool | None = None
+    """True: no runtime whose network is not certainly cut off, the policy's own included. A container needs
+    `network: none`; a Pod needs an installer who states that network policies are enforced."""
 
 
 class PolicyLevel(Spec):
@@ -94,6 +99,10 @@ class PolicyLevel(Spec):
     """What makes the runtimes. Built in: what the operator was installed with."""
     container: ContainerTemplate | None = None
     """What the containers look like."""
+    pod: PodTemplate | None = None
+    """What is particular to Pods. Without effect where the backend is another."""
+    workspace: Workspace | None = None
+    """Where the workspace is kept."""
     prune: Prune | None = None
     """When unused runtimes are removed."""
     hot_window_seconds: Seconds | None = None

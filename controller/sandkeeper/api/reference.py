@@ -135,7 +135,8 @@ class _Page:
         if "maximum" in present:
             yield f"{present['minimum']} to {present['maximum']}"
         if "maxItems" in present or "maxProperties" in present:
-            yield f"at most {present.get('maxItems') or present.get('maxProperties')} entries"
+            least, most = present.get("minItems"), present.get("maxItems", present.get("maxProperties"))
+            yield f"{f'{least} to' if least else 'at most'} {most} entries"
         inner, suffix = _value(present)
         if suffix:
             yield from (f"each: {bound}" for bound in self._bounds(inner))

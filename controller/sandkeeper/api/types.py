@@ -26,11 +26,13 @@ __all__ = [
     "Environment",
     "ExtraHost",
     "Gpus",
+    "HostPath",
     "Image",
     "ImagePattern",
     "Memory",
     "MemorySwap",
     "Network",
+    "ObjectName",
     "PolicyName",
     "SeccompProfile",
     "Seconds",
@@ -67,9 +69,11 @@ AgentId = Annotated[
 ]
 SessionKey = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """Free text on one line."""
-PolicyName = Annotated[
+ObjectName = Annotated[
     str, StringConstraints(min_length=1, max_length=253, pattern=rf"^{_DNS_LABEL}(\.{_DNS_LABEL})*$")
 ]
+"""What most objects of Kubernetes may be called: a DNS-1123 subdomain."""
+PolicyName = ObjectName
 Image = Annotated[
     str,
     StringConstraints(min_length=1, max_length=512, pattern=f"^{_HOST}{_REPOSITORY}{_TAG}{_DIGEST}$"),
@@ -202,5 +206,6 @@ Bind = Annotated[
     str, StringConstraints(min_length=3, max_length=1024, pattern=f"^{_PATH}:{_PATH}(:(ro|rw))?$")
 ]
 """``/host/path:/container/path[:ro|rw]``; ``rw`` where neither is said."""
+HostPath = Annotated[str, StringConstraints(min_length=2, max_length=1024, pattern=f"^{_PATH}$")]
 Seconds = Annotated[int, Field(ge=0, le=315_360_000)]
 """A length of time, at most ten years."""
