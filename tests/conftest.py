@@ -4,7 +4,16 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["support.cluster", "support.api", "support.crds", "support.engine", "support.operator"]
+pytest_plugins = [
+    "support.cluster",
+    "support.api",
+    "support.crds",
+    "support.engine",
+    "support.nodes",
+    "support.operator",
+    "support.pods",
+    "support.proxy",
+]
 
 # The machine is noisy: how long one example takes says nothing about the code.
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 from sandkeeper.api.base import Spec
 from sandkeeper.api.policy import Backend
 
-__all__ = ["BreakGlass", "Ceilings", "DockerSettings", "OperatorConfig", "RemovalRate"]
+__all__ = ["BreakGlass", "Ceilings", "DockerSettings", "OperatorConfig", "PodSettings", "RemovalRate"]
 
 
 def _absolute(path: str) -> str:
@@ -70,6 +70,15 @@ class DockerSettings(Spec):
     """How often everything is listed to find what the event stream missed."""
 
 
+class PodSettings(Spec):
+    """How the operator deals with Pods."""
+
+    network_policy_enforced: bool = False
+    """The installer states that the cluster enforces NetworkPolicies; it cannot be seen from inside."""
+    setup_workers: Annotated[int, Field(ge=1, le=256)] = 16
+    """setupCommands at once."""
+
+
 class RemovalRate(Spec):
     """How fast prunes and replacements may follow each other. Deletions by users are never held up."""
 
@@ -91,6 +100,7 @@ class OperatorConfig(Spec):
     """Which backends this operator serves."""
     ceilings: Ceilings = Ceilings()
     docker: DockerSettings = DockerSettings()
+    pod: PodSettings = PodSettings()
     removals: RemovalRate = RemovalRate()
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Keys worked on at once."""

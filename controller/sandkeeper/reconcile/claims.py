@@ -18,6 +18,7 @@ from sandkeeper.config.operator import OperatorConfig
 from sandkeeper.config.resolution import Problem, Resolution
 from sandkeeper.config.resolve import resolve
 from sandkeeper.reconcile.objects import NamespaceObject, PolicyObject, SandboxObject
+from sandkeeper.runtimes.protocol import Owner
 
 __all__ = ["Claim", "Claims", "is_private"]
 
@@ -68,6 +69,11 @@ class Claims:
     def get(self, object_id: ObjectId) -> Claim | None:
         """Return the claim of one Sandbox."""
         return self._by_id.get(object_id)
+
+    def is_live(self, namespace: str, owner: Owner) -> bool:
+        """Whether a Sandbox of this name and UID is there."""
+        claim = self._by_id.get((namespace, owner.name))
+        return claim is not None and claim.sandbox.uid == owner.uid
 
     def keys(self) -> Iterator[RuntimeKey]:
         """Iterate over every key that somebody has."""

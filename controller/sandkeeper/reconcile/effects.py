@@ -8,9 +8,10 @@ from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Permanent, SandkeeperError, Transient
 from sandkeeper.api.policy import Backend
 from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.lifecycle import Create, Effect, Observed, Preflight, Remove, Setup, Start, Stop, Unreachable
 from sandkeeper.reconcile.claims import Claim
-from sandkeeper.runtimes.protocol import Order, Runtimes
+from sandkeeper.runtimes.protocol import Order, Owner, Runtimes
 from sandkeeper.telemetry.metrics import Metrics
 
 __all__ = ["Effects"]
@@ -28,7 +29,7 @@ class Effects:
     async def observe(self, key: RuntimeKey, claims: tuple[Claim, ...]) -> Observed | Unreachable | None:
         """Look for the key's runtime: where one is recorded, where one is wanted, and where one is known of."""
         recorded = {
-            claim.sandbox.status.runtime.backend: claim.sandbox.status.runtime.node
+            claim.sandbox.status.runtime.backend: claim.sandbox.status.runtime
             for claim in claims
             if claim.sandbox.status.runtime is not None and claim.recorded == key
         }
@@ -39,12 +40,44 @@ class Effects:
             if runtimes is None:
                 message = f"this operator does not serve the backend {backend!r}, which the status records"
                 unreachable = Unreachable(reason=Reason.BACKEND_UNAVAILABLE, message=message)
-            elif backend in recorded or backend in wanted or runtimes.knows(key):
-                seen = await runtimes.observe(key, node=recorded.get(backend))
+            elif (
+                backend in recorded
+                or backend in wanted
+                or (_is_possible(runtimes, claims) and runtimes.knows(key))
+            ):
+                record = recorded.get(backend)
+                seen = await runtimes.observe(
+                    key, node=record.node if record else None, name=record.name if record else None
+                )
                 if isinstance(seen, Observed):
                     return seen
                 unreachable = seen or unreachable
         return unreachable
+
+    async def uphold(
+        self,
+        key: RuntimeKey,
+        *,
+        observed: Observed | None,
+        owners: tuple[Owner, ...],
+        config: RuntimeConfig | None,
+    ) -> None:
+        """Keep what belongs to the key's runtime as it should be, on every backend that may have something of it."""
+        for backend, runtimes in self.runtimes.items():
+            here = observed is not None and observed.backend == backend
+            await runtimes.uphold(
+                key,
+                runtime_id=observed.id if observed is not None and here else None,
+                owners=owners,
+                config=config if config is not None and config.backend is backend else None,
+            )
+
+    def needs_no_finalizer(self, key: RuntimeKey, observed: Observed | None) -> bool:
+        """Whether what is there needs none: a Pod, and certainly no container beside it."""
+        if observed is None or observed.backend != Backend.POD:
+            return False
+        engine = self.runtimes.get(Backend.DOCKER)
+        return engine is not None and engine.is_certain and not engine.knows(key)
 
     def may_have_begun(self, runtime: Observed) -> bool:
         """Whether somebody else may have begun the runtime's setup before this process took it."""
@@ -98,6 +131,14 @@ class Effects:
             case _:
                 raise Transient(Reason.PENDING, f"{type(effect).__name__} has nothing to work on")
         return None
+
+
+def _is_possible(runtimes: Runtimes, claims: tuple[Claim, ...]) -> bool:
+    """Whether the backend may have a runtime for these, though it cannot say: only if a finalizer was put on before.
+
+    So an engine that is out of reach holds up nobody who never had anything to do with it.
+    """
+    return runtimes.is_certain or not claims or any(claim.sandbox.has_finalizer for claim in claims)
 
 
 _PARTICIPLES = {

@@ -37,9 +37,9 @@ class Finalizers:
                 result.append(self._claims.resolve(await self._keeper.add_finalizer(claim.sandbox)))
         return tuple(result)
 
-    async def take_off_unsandboxed(self, key: RuntimeKey, claims: tuple[Claim, ...]) -> None:
-        """Take it off what is not sandboxed: nothing is left that it would guard."""
-        if not is_private(key):
+    async def take_off_needless(self, key: RuntimeKey, claims: tuple[Claim, ...], *, always: bool) -> None:
+        """Take it off what is not sandboxed, or where nothing is left in any case that it would guard."""
+        if not (is_private(key) or always):
             return
         for claim in claims:
             if claim.sandbox.has_finalizer and claim.resolution.problem is None:

@@ -42,6 +42,8 @@ class Memory:
     fresh: str | None = None
     """Id of a runtime that this process made or started, and whose setupCommand has certainly not begun before."""
     setup_done: str | None = None
+    passing_since: float | None = None
+    """Since when (monotonic) nothing but what passes was to be said."""
     mourned: str | None = None
     """Id of the last runtime whose death was counted as a failure."""
 

@@ -39,6 +39,7 @@ from sandkeeper.reconcile.queue import KeyedQueue
 from sandkeeper.reconcile.removals import RemovalBudget
 from sandkeeper.reconcile.sources import Sources
 from sandkeeper.runtimes.docker import DockerRuntimes
+from sandkeeper.runtimes.pod.backend import PodRuntimes
 from sandkeeper.runtimes.protocol import Runtimes
 from sandkeeper.telemetry.health import HealthServer
 from sandkeeper.telemetry.metrics import Metrics
@@ -153,6 +154,16 @@ class Operator:
             made[Backend.DOCKER] = DockerRuntimes(
                 settings=self._config.docker, ceilings=self._config.ceilings, installation=installation
             )
+        if Backend.POD in self._config.backends:
+            pods = made[Backend.POD] = PodRuntimes(
+                self._config.pod,
+                installation,
+                api=self._api,
+                connection=self._connection,
+                is_live=self._claims.is_live,
+            )
+            for resource, cache in pods.watched:
+                self._sources.also(resource, cache, selector=pods.selector)
         return made
 
     async def _run_tasks(self) -> None:

@@ -6,8 +6,9 @@ decided anew from what the world and the statuses say, so the next pass, of whic
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -49,7 +50,7 @@ from sandkeeper.reconcile.removals import RemovalBudget
 from sandkeeper.reconcile.setups import Setups
 from sandkeeper.reconcile.situations import claimant_of, is_paused
 from sandkeeper.reconcile.statuses import paused_status, status_of
-from sandkeeper.runtimes.protocol import Order
+from sandkeeper.runtimes.protocol import Order, Owner
 
 __all__ = ["Reconciler"]
 
@@ -124,6 +125,7 @@ class Reconciler:
         for _ in range(_MOST_STEPS):
             claims = self._belonging.bound(key)
             observed = step.seen or await self._observe(key, claims)
+            self._note_fresh(key, observed)
             plan = self._decide(key, claims, observed, step)
             effect = plan.effect
             if effect is None or (isinstance(effect, Setup) and self.setups.is_running(key, effect.id)):
@@ -147,6 +149,16 @@ class Reconciler:
         if is_private(key):
             return None
         return await self._effects.observe(key, claims or self._claims.of(key))
+
+    def _note_fresh(self, key: RuntimeKey, observed: Seen) -> None:
+        """Remember a runtime that is seen before it ever ran: its setupCommand has certainly not begun."""
+        if (
+            isinstance(observed, Observed)
+            and observed.has_setup
+            and observed.state is RuntimeState.STARTING
+            and not self._effects.may_have_begun(observed)
+        ):
+            self._memory[key].fresh = observed.id
 
     # --- decide -------------------------------------------------------------------------------------------------------
 
@@ -270,7 +282,7 @@ class Reconciler:
         claims: tuple[Claim, ...],
         observed: Seen,
     ) -> Observed | None:
-        order = self._order(key, effect, claims)
+        order = self._order(key, effect, claims, sharers=plan.sharers)
         if isinstance(effect, Create) and order is not None and order.config.backend is Backend.DOCKER:
             claims = await self._finalizers.put_on(claims)
         self._leadership.check()
@@ -333,13 +345,16 @@ class Reconciler:
             return replace(observed, state=RuntimeState.FAILED, ended=error.reason, message=error.message)
         return None
 
-    def _order(self, key: RuntimeKey, effect: Effect, claims: tuple[Claim, ...]) -> Order | None:
+    def _order(
+        self, key: RuntimeKey, effect: Effect, claims: tuple[Claim, ...], *, sharers: Sequence[str] = ()
+    ) -> Order | None:
         if not isinstance(effect, (Create, Setup, Preflight)):
             return None
         for claim in claims:
             config, config_hash = claim.resolution.config, claim.resolution.config_hash
             if claim.sandbox.uid == effect.ruler and config is not None and config_hash is not None:
-                return Order(key=key, config=config, config_hash=config_hash)
+                owners = _owners(claims, sharers)
+                return Order(key=key, config=config, config_hash=config_hash, owners=owners)
         return None  # the ruler has gone, or wants something else, since this was decided
 
     def _note_failure(
@@ -357,10 +372,16 @@ class Reconciler:
     # --- report -------------------------------------------------------------------------------------------------------
 
     async def _settle(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:
-        if isinstance(observed, Observed) and observed.backend == Backend.DOCKER.value:
+        there = observed if isinstance(observed, Observed) else None
+        if there is not None and there.backend == Backend.DOCKER.value:
             claims = await self._finalizers.put_on(claims)
-        await self._report(key, plan, claims, observed)
-        await self._finalizers.take_off_unsandboxed(key, claims)
+        lasting = self._lasts(key, plan)
+        if lasting is None:
+            await self._report(key, plan, claims, observed)
+        if plan.sharers and not isinstance(observed, Unreachable):
+            await self._uphold(key, plan, claims, there)
+        needless = self._effects.needs_no_finalizer(key, there)
+        await self._finalizers.take_off_needless(key, claims, always=needless)
         leaving = self._belonging.leaving(key)
         nothing_left = observed is None or bool(claims)  # where others have a claim, it is theirs now
         patience = await self._finalizers.let_go(
@@ -372,10 +393,32 @@ class Reconciler:
                 self._queue.add(elsewhere)
         if not (isinstance(plan.effect, Remove) or plan.rule == "keep"):
             self._budget.give_up(key)
-        moments = [moment for moment in (plan.wake_at, patience) if moment is not None]
+        moments = [moment for moment in (plan.wake_at, patience, lasting) if moment is not None]
         self._deadlines.set(key, min(moments, default=None))
         if observed is None and not self._claims.of(key):
             self._memory.pop(key, None)
+
+    def _lasts(self, key: RuntimeKey, plan: Plan) -> datetime | None:
+        """Tell from when on it is worth a write that a step takes its time; None: whatever is to be said is said."""
+        memory, now = self._memory[key], time.monotonic()
+        if not plan.passing:
+            memory.passing_since = None
+            return None
+        if memory.passing_since is None:
+            memory.passing_since = now
+        left = memory.passing_since + _LONG_STEP - now
+        return self._now() + timedelta(seconds=left) if left > 0 else None
+
+    async def _uphold(
+        self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Observed | None
+    ) -> None:
+        ruling = next((c.resolution for c in claims if c.sandbox.uid == plan.sharers[0]), None)
+        wanted = ruling.config if ruling is not None and ruling.key == key else None
+        if observed is not None and (ruling is None or ruling.config_hash != observed.config_hash):
+            wanted = None  # it was made from something else
+        await self._effects.uphold(
+            key, observed=observed, owners=_owners(claims, plan.sharers), config=wanted
+        )
 
     async def _report(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:
         """Write what is to be said, each on condition that nothing was written since the decision."""
@@ -388,6 +431,12 @@ class Reconciler:
                 await self._keeper.write_status(claim.sandbox, status)
             elif is_paused(claim):
                 await self._keeper.write_status(claim.sandbox, paused_status(claim.sandbox, now=now))
+
+
+def _owners(claims: tuple[Claim, ...], sharers: Sequence[str]) -> tuple[Owner, ...]:
+    """Name those who share a runtime, in the order in which the plan has them."""
+    names = {claim.sandbox.uid: claim.sandbox.name for claim in claims}
+    return tuple(Owner(name=names[uid], uid=uid) for uid in sharers if uid in names)
 
 
 def _failing(plan: Plan, failure: Failure, now: datetime) -> Plan:

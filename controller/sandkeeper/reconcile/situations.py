@@ -1,6 +1,9 @@
 """What :func:`sandkeeper.lifecycle.decide` is shown: claims as claimants."""
 
+from typing import Final
+
 from sandkeeper.api.names import Annotation
+from sandkeeper.api.policy import Backend
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.lifecycle import (
     Claimant,
@@ -13,7 +16,10 @@ from sandkeeper.lifecycle import (
 from sandkeeper.reconcile.claims import Claim
 from sandkeeper.reconcile.statuses import record_of
 
-__all__ = ["claimant_of", "is_paused"]
+__all__ = ["MOST_OWNERS", "claimant_of", "is_paused"]
+
+MOST_OWNERS: Final = 256
+"""Owners of one Pod. Each takes some 150 bytes of an object that every watcher is sent whole with every change."""
 
 
 def is_paused(claim: Claim) -> bool:
@@ -33,6 +39,7 @@ def _desire(claim: Claim, key: RuntimeKey) -> Desire:
         config_hash=resolution.config_hash,
         has_setup=resolution.config.setup_command is not None,
         windows=resolution.windows,
+        most_sharers=MOST_OWNERS if resolution.config.backend is Backend.POD else None,
     )
 
 

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import kopf
@@ -17,22 +18,47 @@ from sandkeeper.api.names import GROUP, PREFIX
 from sandkeeper.cluster.api import ApiError, KubeApi
 from sandkeeper.cluster.caches import Cache
 from sandkeeper.cluster.connection import Connection
-from sandkeeper.cluster.resources import NAMESPACES, POLICIES, SANDBOXES, Resource
+from sandkeeper.cluster.resources import (
+    NAMESPACES,
+    NETWORK_POLICIES,
+    POLICIES,
+    SANDBOXES,
+    VOLUME_CLAIMS,
+    Resource,
+)
 from sandkeeper.reconcile.claims import Claims
 
 __all__ = ["Sources"]
 
 logger = logging.getLogger(__name__)
 
-_SYNC_SECONDS: Final = {SANDBOXES: 300.0, POLICIES: 60.0, NAMESPACES: 60.0}
-"""Policies and Namespaces are few, and decisive; Sandboxes are many, and mostly kept from vanishing by a finalizer."""
+_FEW: Final = frozenset({POLICIES, NAMESPACES, NETWORK_POLICIES, VOLUME_CLAIMS})
+_FEW_SECONDS: Final = 60.0
+_MANY_SECONDS: Final = 300.0
+"""How often the caches are compared with whole lists. What there is little of is mostly decisive."""
 _RETRY_SECONDS: Final = 10.0
 _SETTLE_SECONDS: Final = 5.0
 """After a listing was noticed: kopf lists page by page, and one list of ours is enough."""
 
 
+@dataclass
+class _Source:
+    """One kind of object, where it is kept, and by which labels it is chosen."""
+
+    resource: Resource
+    cache: Cache[Any]
+    selector: str = ""
+    relisted: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when kopf lists: something may have vanished that it does not tell of."""
+
+    @property
+    def params(self) -> dict[str, str]:
+        """What a list is asked for."""
+        return {"labelSelector": self.selector} if self.selector else {}
+
+
 class Sources:
-    """Keeps the caches of Namespaces, AgentSandboxPolicies and Sandboxes filled."""
+    """Keeps the caches of Namespaces, AgentSandboxPolicies and Sandboxes filled, and what backends add to these."""
 
     def __init__(
         self, *, api: KubeApi, connection: Connection, claims: Claims, namespaces: Sequence[str] = ()
@@ -41,25 +67,28 @@ class Sources:
         self._connection = connection
         self._namespaces = tuple(namespaces)
         # In this order: a Sandbox is resolved by the policies and Namespaces that are known.
-        self._caches: tuple[tuple[Resource, Cache[Any]], ...] = (
-            (NAMESPACES, claims.namespaces),
-            (POLICIES, claims.policies),
-            (SANDBOXES, claims.sandboxes),
-        )
-        self._relisted: dict[str, asyncio.Event] = {r.plural: asyncio.Event() for r, _ in self._caches}
+        self._caches: list[_Source] = [
+            _Source(NAMESPACES, claims.namespaces),
+            _Source(POLICIES, claims.policies),
+            _Source(SANDBOXES, claims.sandboxes),
+        ]
         self._watching = asyncio.Event()
         self._stop = asyncio.Event()
 
     @property
     def missing(self) -> list[str]:
         """What has not been listed yet since the process began."""
-        return [cache.what for _, cache in self._caches if not cache.listed]
+        return [source.cache.what for source in self._caches if not source.cache.listed]
+
+    def also(self, resource: Resource, cache: Cache[Any], *, selector: str) -> None:
+        """Keep one more cache filled, with the objects that carry these labels. Only before anything is listed."""
+        self._caches.append(_Source(resource, cache, selector))
 
     async def list_all(self) -> None:
         """Take in everything, trying until it works."""
-        for resource, cache in self._caches:
+        for source in self._caches:
             delay = 1.0
-            while not await self._list(resource, cache):
+            while not await self._list(source):
                 await asyncio.sleep(delay * random.uniform(0.9, 1.1))  # noqa: S311 - spreads load
                 delay = min(delay * 2, 15)
 
@@ -67,7 +96,7 @@ class Sources:
         """Run kopf until :meth:`stop`; raise what it cannot go on after."""
         await kopf.operator(
             registry=self._registry(),
-            settings=_settings(),
+            settings=_settings(self._caches),
             clusterwide=not self._namespaces,
             namespaces=self._namespaces,
             standalone=True,
@@ -88,13 +117,14 @@ class Sources:
     async def keep_exact(self) -> None:
         """Compare the caches with whole lists, now and then and after each break, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for resource, cache in self._caches:
-                group.create_task(self._keep_exact(resource, cache))
+            for source in self._caches:
+                group.create_task(self._keep_exact(source))
 
-    async def _keep_exact(self, resource: Resource, cache: Cache[Any]) -> None:
-        relisted, listed = self._relisted[resource.plural], True
+    async def _keep_exact(self, source: "_Source") -> None:
+        relisted, listed = source.relisted, True
         while True:
-            pause = (_SYNC_SECONDS[resource] if listed else _RETRY_SECONDS) * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
+            usual = _FEW_SECONDS if source.resource in _FEW else _MANY_SECONDS
+            pause = (usual if listed else _RETRY_SECONDS) * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
             try:
                 async with asyncio.timeout(pause):
                     await relisted.wait()
@@ -102,19 +132,23 @@ class Sources:
             except TimeoutError:
                 pass
             relisted.clear()
-            listed = await self._list(resource, cache)
+            listed = await self._list(source)
 
-    async def _list(self, resource: Resource, cache: Cache[Any]) -> bool:
+    async def _list(self, source: "_Source") -> bool:
+        resource, cache = source.resource, source.cache
         objects: list[Any] = []
         versions: list[int] = []
         everywhere = resource is NAMESPACES or not self._namespaces
         try:
             for namespace in (None,) if everywhere else self._namespaces:
-                async for page, version in self._api.pages(resource, namespace=namespace):
+                async for page, version in self._api.pages(
+                    resource, namespace=namespace, params=source.params
+                ):
                     objects.extend(page)
                     versions.append(int(version))
         except ApiError as error:
-            hint = f"; are the CRDs of {GROUP} installed?" if error.status == 404 else ""  # noqa: PLR2004 - HTTP
+            missing = error.status == 404 and resource.group == GROUP  # noqa: PLR2004 - HTTP
+            hint = f"; are the CRDs of {GROUP} installed?" if missing else ""
             logger.warning("Cannot list %s: %s%s", cache.what, error, hint)
             return False
         cache.sync(objects, version=min(versions))
@@ -123,8 +157,8 @@ class Sources:
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
         kopf.on.login(registry=registry, errors=kopf.ErrorsMode.PERMANENT)(self._connection.login)
-        for resource, cache in self._caches:
-            handler = self._handler(resource, cache)
+        for source in self._caches:
+            resource, handler = source.resource, self._handler(source)
             kopf.on.event(
                 group=resource.group,
                 version=resource.version,
@@ -134,8 +168,9 @@ class Sources:
             )(handler)
         return registry
 
-    def _handler(self, resource: Resource, cache: Cache[Any]) -> Callable[..., Any]:
-        relisted = self._relisted[resource.plural]
+    @staticmethod
+    def _handler(source: "_Source") -> Callable[..., Any]:
+        cache = source.cache
 
         async def take_in(event: kopf.RawEvent, **_: Any) -> None:
             raw = event["object"]
@@ -144,13 +179,19 @@ class Sources:
                 return
             cache.put(raw)
             if event["type"] is None:
-                relisted.set()
+                source.relisted.set()
 
         return take_in
 
 
-def _settings() -> kopf.OperatorSettings:
+def _settings(sources: Sequence[_Source]) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
+    for source in sources:
+        if source.selector:
+            resource = source.resource
+            settings.watching.label_selectors[resource.group, resource.version, resource.plural] = (
+                source.selector
+            )
     settings.peering.standalone = True
     settings.scanning.disabled = True  # our resources are known; nothing is to be discovered while we run
     settings.posting.enabled = False  # Events are ours, one for each change

@@ -110,6 +110,17 @@ def _wanted_conditions(claim: Claim, report: Report) -> Iterator[tuple[Condition
             f"left out, for the name looks like a secret's: {names}; list it in the policy's allowSecretEnv"
         )
         yield ConditionType.ENV_FILTERED, "True", Reason.SECRET_LIKE_NAME, message
+    if claim.resolution.isolated is True:
+        message = (
+            "A NetworkPolicy says what it may reach, and the installer states that such are enforced here."
+        )
+        yield ConditionType.NETWORK_ISOLATED, "True", Reason.NETWORK_POLICY_ENFORCED, message
+    elif claim.resolution.isolated is False:
+        message = (
+            "A NetworkPolicy says what it may reach. Whether the cluster enforces it cannot be seen; where it does, "
+            "the installer says so with pod.networkPolicyEnforced."
+        )
+        yield ConditionType.NETWORK_ISOLATED, "Unknown", Reason.ENFORCEMENT_UNKNOWN, message
 
 
 def _conditions(
@@ -232,6 +243,8 @@ def note_of(sandbox: SandboxObject, after: SandboxStatus) -> Note | None:
     before = {condition.type: condition for condition in sandbox.status.conditions}
     for condition in after.conditions:  # Ready first: the change that matters most is the one that is told
         old = before.get(condition.type)
+        if condition.type == ConditionType.NETWORK_ISOLATED:
+            continue  # the same for every Sandbox of a cluster
         if old and (old.status, old.reason) == (condition.status, condition.reason):
             continue
         benign = condition.reason in _BENIGN and condition.status != "Unknown"

@@ -1,6 +1,6 @@
 """What a backend has to be able to do, in words that fit a Docker container as well as a Pod."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,8 +38,9 @@ class Runtimes(Protocol):
     """The runtimes of one backend.
 
     Every method proves that what it touches is ours, and raises :class:`~sandkeeper.api.errors.Transient` or
-    :class:`~sandkeeper.api.errors.Permanent`; nothing else escapes, but what :attr:`may_act`
-    raises. No method blocks the event loop, and each ends within the backend's time-out even where the engine hangs.
+    :class:`~sandkeeper.api.errors.Permanent`; nothing else escapes, but what :attr:`may_act` raises, and
+    :class:`~sandkeeper.cluster.api.ApiError` where the API server is in trouble, for then nothing can be reported
+    either. No method blocks the event loop, and each ends within the backend's time-out even where the engine hangs.
     """
 
     backend: Backend
@@ -57,6 +58,10 @@ class Runtimes(Protocol):
     def missing(self) -> str | None:
         """What has not been listed yet since the process began, in words for the readiness probe; None: all has."""
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether what the cache does not know is not there."""
+
     def knows(self, key: RuntimeKey) -> bool:
         """Whether a runtime of the key is there, or cannot be excluded, as far as the cache knows.
 
@@ -66,14 +71,23 @@ class Runtimes(Protocol):
     def keys(self) -> frozenset[RuntimeKey]:
         """Every key of this installation of which a runtime is there, as far as the cache knows."""
 
-    async def observe(self, key: RuntimeKey, *, node: str | None) -> Observed | Unreachable | None:
-        """Look at the key's runtime. ``node`` is where the record says it runs; elsewhere is a mismatch."""
+    async def observe(
+        self, key: RuntimeKey, *, node: str | None, name: str | None = None
+    ) -> Observed | Unreachable | None:
+        """Look at the key's runtime.
+
+        ``node`` is where the record says it runs, and ``name`` what it is called there: a Docker engine that is another
+        one has nothing to say about it. None: nothing is recorded.
+        """
 
     async def preflight(self, order: Order) -> None:
         """Find out, without changing anything, whether :meth:`create` could make the runtime."""
 
     async def create(self, order: Order) -> Observed:
-        """Make the runtime and start it. Where it is there already (we died after making it), take that one."""
+        """Make the runtime and start it. Where it is there already (we died after making it), take that one.
+
+        It need not run yet: what is STARTING is waited for.
+        """
 
     def began(self, runtime_id: str) -> bool:
         """Whether a setupCommand may have begun in it, so that none may be run.
@@ -92,8 +106,22 @@ class Runtimes(Protocol):
     async def setup(self, runtime_id: str, order: Order) -> None:
         """Run the setupCommand. The error's message has at most 1 KiB of output, environment values redacted."""
 
+    async def uphold(
+        self,
+        key: RuntimeKey,
+        *,
+        runtime_id: str | None,
+        owners: Sequence[Owner],
+        config: RuntimeConfig | None,
+    ) -> None:
+        """Keep what belongs to a runtime as it should be, whether or not there is one at the moment.
+
+        ``owners`` share it. ``config`` is what it was made from, where that is what is wanted. Called whenever a key
+        comes to rest, so it asks nothing of anybody where everything is as it should be.
+        """
+
     async def remove(self, runtime_id: str, *, key: RuntimeKey, unused: bool = False) -> None:
-        """Remove it; gone already is a success.
+        """Remove it; gone already is a success. It need not be gone yet: what is TERMINATING is waited for.
 
         ``unused``: where a command of a user runs in it after all, leave it alone and raise Transient with PENDING.
         """

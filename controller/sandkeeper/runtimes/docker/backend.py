@@ -5,7 +5,7 @@ are only there to be taken: they keep two creations of one key from both succeed
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from sandkeeper.api.errors import Transient
 from sandkeeper.api.policy import Backend
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.operator import Ceilings, DockerSettings
+from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.lifecycle.model import Observed, RuntimeState, Unreachable
 from sandkeeper.runtimes.docker import inspection
 from sandkeeper.runtimes.docker.containers import Containers, answered
@@ -25,7 +26,7 @@ from sandkeeper.runtimes.docker.host import Host
 from sandkeeper.runtimes.docker.setup import SetupRun
 from sandkeeper.runtimes.docker.transport import Connect, from_environment
 from sandkeeper.runtimes.docker.watch import Watch
-from sandkeeper.runtimes.protocol import OnChange, Order
+from sandkeeper.runtimes.protocol import OnChange, Order, Owner
 
 __all__ = ["DockerRuntimes"]
 
@@ -94,6 +95,11 @@ class DockerRuntimes:
         """What has not been listed yet; keys of other backends need not wait for it, and keys of this one say why."""
         return None if self._watch.was_listed else "the containers of the Docker engine"
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether the engine's events are being heard."""
+        return self._watch.is_live
+
     def knows(self, key: RuntimeKey) -> bool:
         """Whether a container of the key is there, or cannot be excluded."""
         if not self._watch.is_live:
@@ -105,8 +111,11 @@ class DockerRuntimes:
         """Every key of this installation of which a container is there, as of the last time that the engine was."""
         return self._watch.keys()
 
-    async def observe(self, key: RuntimeKey, *, node: str | None) -> Observed | Unreachable | None:
-        """Look at the key's container."""
+    async def observe(
+        self, key: RuntimeKey, *, node: str | None, name: str | None = None
+    ) -> Observed | Unreachable | None:
+        """Look at the key's container, which is found by its labels."""
+        del name
         try:
             return await self._observe(key, node)
         except Transient as error:
@@ -211,6 +220,16 @@ class DockerRuntimes:
             for exec_id, timer in watched:
                 timer.cancel()
                 self._setups.discard(exec_id)
+
+    async def uphold(
+        self,
+        key: RuntimeKey,
+        *,
+        runtime_id: str | None,
+        owners: Sequence[Owner],
+        config: RuntimeConfig | None,
+    ) -> None:
+        """Nothing belongs to a container but itself; a finalizer on its Sandboxes stands for their ownership."""
 
     async def remove(self, runtime_id: str, *, key: RuntimeKey, unused: bool = False) -> None:
         """Remove it; gone already is a success. ``unused``: not while a command of a user runs in it.

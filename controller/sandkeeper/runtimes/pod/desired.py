@@ -56,26 +56,22 @@ def pod_body(order: Order, *, installation: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": _present(
-            {
-                "name": runtime_name(config.container_prefix, order.key, installation),
-                "namespace": order.key.namespace,
-                "labels": {
-                    **config.pod.labels,
-                    **pod_labels(order.key, installation=installation),
-                    Label.NETWORK.value: network,
-                },
-                "annotations": {
-                    **config.pod.annotations,
-                    **pod_annotations(
-                        order.key,
-                        config_hash=order.config_hash,
-                        has_setup=config.setup_command is not None,
-                    ),
-                },
-                "ownerReferences": owner_references(order.owners),
-            }
-        ),
+        "metadata": {
+            "name": runtime_name(config.container_prefix, order.key, installation),
+            "namespace": order.key.namespace,
+            "labels": {
+                **config.pod.labels,
+                **pod_labels(order.key, installation=installation),
+                Label.NETWORK.value: network,
+            },
+            "annotations": {
+                **config.pod.annotations,
+                **pod_annotations(
+                    order.key, config_hash=order.config_hash, has_setup=config.setup_command is not None
+                ),
+            },
+            **_present({"ownerReferences": owner_references(order.owners)}),
+        },
         "spec": _spec(config, _volumes(order.key, config, installation)),
     }
 

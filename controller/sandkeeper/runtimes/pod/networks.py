@@ -1,0 +1,172 @@
+"""Network policies: there before the first Pod that is under one, and gone some time after the last.
+
+There is one for each namespace, policy and setting. What somebody changed or deleted behind our back is put right,
+for as long as a Pod is under it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sandkeeper.api.names import MANAGED_BY, Label
+from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound
+from sandkeeper.cluster.caches import Cache, ObjectId
+from sandkeeper.cluster.leadership import NotLeader
+from sandkeeper.cluster.resources import NETWORK_POLICIES
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.resolution import RuntimeConfig
+from sandkeeper.runtimes.pod import failures
+from sandkeeper.runtimes.pod.network import network_policy_body
+from sandkeeper.runtimes.pod.pods import Pods
+
+__all__ = ["Networks"]
+
+logger = logging.getLogger(__name__)
+
+_SPARE_SECONDS: Final = 60.0
+"""How long one that no Pod is under stays: the next Pod may be on its way."""
+_SWEEP_SECONDS: Final = 15.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NetworkPolicy:
+    """A NetworkPolicy of this installation."""
+
+    id: ObjectId
+    uid: str
+    resource_version: str
+    ours: bool
+    network: str
+    """The value of the label by which it chooses Pods."""
+    spec: Mapping[str, Any]
+
+
+class Networks:
+    """Keeps them. ``on_change`` is told namespace and network of one that was touched by somebody else."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        *,
+        pods: Pods,
+        installation: str,
+        may_act: Callable[[], None],
+        on_change: Callable[[str, str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._pods = pods
+        self._installation = installation
+        self._may_act = may_act
+        self._on_change = on_change
+        self._clock = clock
+        self._needed_at: dict[ObjectId, float] = {}
+        """When a policy was last needed, or first seen not to be."""
+        self._own = False
+        self.cache: Cache[_NetworkPolicy] = Cache(
+            "NetworkPolicies", parse=self._parse, on_change=self._changed
+        )
+
+    async def ensure(self, key: RuntimeKey, config: RuntimeConfig) -> None:
+        """Make the network policy of such a Pod, or put it right; nothing is asked where it is as it should be.
+
+        Permanent where something else has its name, or the API server refuses it.
+        """
+        body = network_policy_body(key, config, self._installation)
+        object_id = (key.namespace, body["metadata"]["name"])
+        self._needed_at[object_id] = self._clock()
+        known = self.cache.get(object_id)
+        if known is None:
+            self._may_act()
+            try:
+                self._take(await self._api.create(NETWORK_POLICIES, body, namespace=key.namespace))
+            except Conflict:
+                known = self._take(
+                    await self._api.get(NETWORK_POLICIES, name=object_id[1], namespace=key.namespace)
+                )
+            except ApiError as error:
+                if failures.is_refusal(error):
+                    raise failures.of_refusal(error, "NetworkPolicy") from error
+                raise
+        if known is None or (known.ours and known.spec == body["spec"]):
+            return
+        if not known.ours:
+            raise failures.foreign("NetworkPolicy", object_id[1], "rename or remove it")
+        logger.warning("The NetworkPolicy %s/%s was changed, and is put right", *object_id)
+        self._may_act()
+        metadata = {**body["metadata"], "uid": known.uid, "resourceVersion": known.resource_version}
+        self._take(
+            await self._api.replace(
+                NETWORK_POLICIES, {**body, "metadata": metadata}, name=object_id[1], namespace=key.namespace
+            )
+        )
+
+    async def sweep(self) -> None:
+        """Remove what no Pod is under any more, now and then, until cancelled."""
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            for policy in self.cache:
+                if self._is_spare(policy):
+                    await self._remove(policy)
+
+    def _is_spare(self, policy: _NetworkPolicy) -> bool:
+        if not policy.ours:
+            return False
+        now = self._clock()
+        if self._pods.under(policy.id[0], policy.network):
+            self._needed_at[policy.id] = now
+        return now - self._needed_at.setdefault(policy.id, now) > _SPARE_SECONDS
+
+    async def _remove(self, policy: _NetworkPolicy) -> None:
+        namespace, name = policy.id
+        try:
+            self._may_act()
+            await self._api.delete(
+                NETWORK_POLICIES,
+                name=name,
+                namespace=namespace,
+                uid=policy.uid,
+                resource_version=policy.resource_version,
+            )
+        except (ApiError, NotLeader) as error:
+            if not isinstance(error, (Conflict, NotFound, NotLeader)):
+                logger.warning("Cannot remove the NetworkPolicy %s/%s: %s", namespace, name, error)
+            return
+        self._needed_at.pop(policy.id, None)
+        self._own = True
+        try:
+            self.cache.vanish(policy.id)
+        finally:
+            self._own = False
+
+    def _take(self, raw: Mapping[str, Any]) -> _NetworkPolicy:
+        """Take in what was read or written here, which is no news to anybody."""
+        self._own = True
+        try:
+            return self.cache.put(raw)
+        finally:
+            self._own = False
+
+    def _parse(self, raw: Mapping[str, Any]) -> _NetworkPolicy:
+        metadata, spec = raw["metadata"], raw.get("spec") or {}
+        labels = metadata.get("labels") or {}
+        chosen = (spec.get("podSelector") or {}).get("matchLabels") or {}
+        return _NetworkPolicy(
+            id=(metadata["namespace"], metadata["name"]),
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"],
+            ours=labels.get(Label.MANAGED_BY) == MANAGED_BY
+            and labels.get(Label.INSTALLATION) == self._installation,
+            network=chosen.get(Label.NETWORK, ""),
+            spec=spec,
+        )
+
+    def _changed(self, old: _NetworkPolicy | None, new: _NetworkPolicy | None) -> None:
+        if self._own:
+            return
+        for policy in (old, new):
+            if policy is not None:
+                self._on_change(policy.id[0], policy.network)

@@ -1,0 +1,87 @@
+"""Whether a Pod's node still answers: asked only where a Pod looks as if it did not."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sandkeeper.api.conditions import Reason
+from sandkeeper.cluster.api import ApiError, KubeApi, NotFound
+from sandkeeper.cluster.resources import NODES
+from sandkeeper.lifecycle.model import Observed, RuntimeState, Unreachable
+from sandkeeper.runtimes.pod.view import PodView
+
+__all__ = ["Nodes"]
+
+logger = logging.getLogger(__name__)
+
+_BELIEVED_SECONDS: Final = 5.0
+"""Many Pods of one node look lost at once, and it is asked after once."""
+
+
+class Nodes:
+    """Tells a Pod that takes its time from one whose node is lost. Nothing is ever forced: what ran may still run."""
+
+    def __init__(self, api: KubeApi, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._api = api
+        self._now = now
+        self._answers: dict[str, tuple[float, str | None]] = {}
+
+    async def judge(self, pod: PodView) -> Observed | Unreachable:
+        """Say how a Pod is, with a look at its node where that is in doubt."""
+        seen = pod.observed()
+        stuck = pod.is_stuck(self._now())
+        if not (stuck or pod.is_out_of_touch):
+            return seen
+        trouble = await self._trouble(pod.node) if pod.node else None
+        if trouble is not None:
+            return Unreachable(reason=Reason.NODE_LOST, message=trouble)
+        if not stuck:
+            return seen
+        message = (
+            f"The Pod {pod.name} was to be gone at {pod.deleting_at:%Y-%m-%dT%H:%M:%SZ}, and its node answers: "
+            "something holds it, such as a finalizer. Nothing is put beside it."
+        )
+        return replace(seen, state=RuntimeState.TERMINATING, message=message)
+
+    async def _trouble(self, name: str) -> str | None:
+        asked_at, answer = self._answers.get(name, (float("-inf"), None))
+        if time.monotonic() - asked_at > _BELIEVED_SECONDS:
+            answer = await self._ask(name)
+            self._answers = {
+                node: known
+                for node, known in self._answers.items()
+                if time.monotonic() - known[0] <= _BELIEVED_SECONDS
+            }
+            self._answers[name] = (time.monotonic(), answer)
+        return answer
+
+    async def _ask(self, name: str) -> str | None:
+        try:
+            node = await self._api.get(NODES, name=name)
+        except NotFound:
+            return (
+                f"Its node {name} is gone. The control plane removes the Pod in a minute or so, and then a new one "
+                "is made."
+            )
+        except ApiError as error:
+            logger.debug("Cannot look at the node %s: %s", name, error)
+            return f"It cannot be seen whether its node {name} answers ({error.message}), and the Pod looks as if not."
+        ready = _ready(node)
+        if ready.get("status") == "True":
+            return None
+        since = ready.get("lastTransitionTime", "an unknown time")
+        return (
+            f"Its node {name} has not answered since {since}. What ran there may still run, so nothing is forced: it "
+            "goes on when the node is back, or is deleted, or is tainted node.kubernetes.io/out-of-service."
+        )
+
+
+def _ready(node: dict[str, Any]) -> dict[str, Any]:
+    for condition in node.get("status", {}).get("conditions") or ():
+        if condition.get("type") == "Ready":
+            found: dict[str, Any] = condition
+            return found
+    return {}

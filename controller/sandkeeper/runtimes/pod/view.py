@@ -1,0 +1,244 @@
+"""A Pod as we need to know it, and what it says of itself: pure.
+
+Only a projection is kept of each Pod: there are many, and each is large.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sandkeeper.api.conditions import Reason
+from sandkeeper.api.names import API_VERSION, Label
+from sandkeeper.api.policy import Backend
+from sandkeeper.cluster.caches import ObjectId
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.naming import key_from_pod
+from sandkeeper.lifecycle.model import Observed, RuntimeState
+from sandkeeper.runtimes.protocol import Owner
+
+__all__ = ["PodView", "sandbox_owners"]
+
+_IMAGE: Final = frozenset(
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "InvalidImageName",
+        "ImageInspectError",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    }
+)
+"""Why a container waits for its image, in the words of the kubelet (pkg/kubelet/images)."""
+
+_ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+
+_BACK_OFF: Final = re.compile(r'^Back-off pulling image "[^"]*": \w+: ')
+"""What the kubelet puts before the same message when it pauses; without it a status need not be written twice."""
+
+_PREEMPTED: Final = "PreemptionByScheduler"
+_STUCK_AFTER: Final = timedelta(seconds=15)
+"""After the end of its grace: a kubelet that works has ended a Pod by then."""
+
+
+def sandbox_owners(metadata: Mapping[str, Any]) -> tuple[Owner, ...]:
+    """Return the Sandboxes among an object's owners, the controller first."""
+    references = [
+        reference
+        for reference in metadata.get("ownerReferences") or ()
+        if reference.get("kind") == "Sandbox" and reference.get("apiVersion") == API_VERSION
+    ]
+    references.sort(key=lambda reference: not reference.get("controller", False))
+    return tuple(Owner(name=reference["name"], uid=reference["uid"]) for reference in references)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodView:
+    """One Pod that carries our label."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    key: RuntimeKey | None
+    """None: its labels and annotations do not prove it ours."""
+    owners: tuple[Owner, ...]
+    has_controller: bool
+    config_hash: str
+    has_setup: bool
+    network: str
+    """Which network policy it is under."""
+    image: str
+    node: str
+    created_at: datetime
+    deleting_at: datetime | None
+    """When its grace ends or ended, where it was deleted."""
+    state: RuntimeState
+    ever_ran: bool
+    """A container of it was started at some time."""
+    ended: Reason | None
+    waits_for: Reason | None
+    message: str
+    is_out_of_touch: bool
+    """Its container ran when it was last heard of, and the control plane says by now that it is not ready."""
+
+    @property
+    def id(self) -> ObjectId:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+    def is_stuck(self, now: datetime) -> bool:
+        """Whether it should have been gone by now."""
+        return self.deleting_at is not None and now > self.deleting_at + _STUCK_AFTER
+
+    def observed(self) -> Observed:
+        """Say it in the words of the rules of life."""
+        return Observed(
+            backend=Backend.POD.value,
+            id=self.uid,
+            name=self.name,
+            node=self.node,
+            state=self.state,
+            created_at=self.created_at,
+            config_hash=self.config_hash,
+            image=self.image,
+            has_setup=self.has_setup,
+            ended=self.ended,
+            waits_for=self.waits_for,
+            message=self.message,
+        )
+
+    @classmethod
+    def parse(cls, raw: Mapping[str, Any], *, installation: str) -> "PodView":
+        """Read a Pod as it came from the API server."""
+        metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
+        labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+        deleted = metadata.get("deletionTimestamp")
+        container = _container(status)
+        state, ended, waits_for, message = _state(status, container, deleted=deleted is not None)
+        ready = _condition(status, "Ready")
+        return cls(
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"],
+            key=key_from_pod(metadata, installation),
+            owners=sandbox_owners(metadata),
+            has_controller=any(one.get("controller") for one in metadata.get("ownerReferences") or ()),
+            config_hash=annotations.get(Label.CONFIG_HASH, ""),
+            has_setup=annotations.get(Label.SETUP) == "true",
+            network=labels.get(Label.NETWORK, ""),
+            image=spec["containers"][0]["image"],
+            node=spec.get("nodeName", ""),
+            created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
+            deleting_at=datetime.fromisoformat(deleted) if deleted else None,
+            state=state,
+            ever_ran=_ever_ran(status, container),
+            ended=ended,
+            waits_for=waits_for,
+            message=message,
+            is_out_of_touch=bool(container.get("ready")) and ready.get("status") == "False",
+        )
+
+
+_Verdict = tuple[RuntimeState, Reason | None, Reason | None, str]
+
+
+def _state(status: Mapping[str, Any], container: Mapping[str, Any], *, deleted: bool) -> _Verdict:
+    """Tell the state, why it ended, what it waits for, and a message."""
+    phase = status.get("phase", "Pending")
+    if phase in {"Failed", "Succeeded"}:
+        reason, message = _end(status, container)
+        # Dead is dead, deleted or not; but what is on its way out needs no further push.
+        return RuntimeState.TERMINATING if deleted else RuntimeState.FAILED, reason, None, message
+    if deleted:
+        disruption = _condition(status, "DisruptionTarget")
+        if disruption.get("status") == "True":
+            return RuntimeState.TERMINATING, _disruption(disruption), None, _told("The Pod", disruption)
+        return RuntimeState.TERMINATING, None, None, ""
+    if "running" in container.get("state", {}):
+        return RuntimeState.RUNNING, None, None, ""
+    waits_for, message = _wait(status, container)
+    return RuntimeState.STARTING, None, waits_for, message
+
+
+def _end(status: Mapping[str, Any], container: Mapping[str, Any]) -> tuple[Reason, str]:
+    """Tell why a Pod ended."""
+    disruption = _condition(status, "DisruptionTarget")
+    terminated = container.get("state", {}).get("terminated") or {}
+    if terminated.get("reason") == "OOMKilled":
+        return Reason.OOM_KILLED, "The container ran out of memory and was killed. Raise container.memory."
+    if status.get("reason") == "Evicted":
+        return Reason.EVICTED, f"The node evicted the Pod: {status.get('message') or 'no reason was given'}"
+    if disruption.get("status") == "True":
+        return _disruption(disruption), _told("The Pod", disruption)
+    if status.get("reason"):
+        said = status.get("message") or "no message was given"
+        return Reason.EXITED, f"The Pod failed ({status['reason']}): {said}"
+    if terminated:
+        code, reason = terminated.get("exitCode"), terminated.get("reason", "")
+        return Reason.EXITED, f"The container ended with exit code {code} ({reason})."
+    return Reason.EXITED, "The Pod ended, and nothing says why."
+
+
+def _disruption(condition: Mapping[str, Any]) -> Reason:
+    return Reason.PREEMPTED if condition.get("reason") == _PREEMPTED else Reason.EVICTED
+
+
+def _told(what: str, condition: Mapping[str, Any]) -> str:
+    said = condition.get("message") or "no message was given"
+    return f"{what} was taken away ({condition.get('reason', '')}): {said}"
+
+
+def _wait(status: Mapping[str, Any], container: Mapping[str, Any]) -> tuple[Reason | None, str]:
+    """Tell what a Pod that does not run yet waits for, if it is worth telling."""
+    waiting = container.get("state", {}).get("waiting") or {}
+    reason, message = waiting.get("reason", ""), waiting.get("message", "")
+    if reason in _IMAGE:
+        return (
+            Reason.IMAGE_MISSING,
+            f"The image cannot be had ({_stem(reason)}): {_BACK_OFF.sub('', message)}",
+        )
+    if reason not in _ON_ITS_WAY:
+        return Reason.START_FAILED, f"The container cannot be started ({reason}): {message}"
+    scheduled = _condition(status, "PodScheduled")
+    if scheduled.get("status") == "False":
+        said = scheduled.get("message") or scheduled.get("reason", "")
+        return _unschedulable(said), f"No node takes the Pod: {said}"
+    return None, ""
+
+
+def _stem(reason: str) -> str:
+    """Name a failing pull and the pause after it alike."""
+    return "ErrImagePull" if reason == "ImagePullBackOff" else reason
+
+
+def _unschedulable(message: str) -> Reason:
+    """Tell by the message of the scheduler's volume plugins whether a volume is not there or not free."""
+    if "ReadWriteOncePod" in message:
+        return Reason.VOLUME_BUSY
+    if "persistentvolumeclaim" in message and ("not found" in message or "being deleted" in message):
+        return Reason.VOLUME_MISSING
+    return Reason.UNSCHEDULABLE
+
+
+def _container(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    statuses: Sequence[Mapping[str, Any]] = status.get("containerStatuses") or ()
+    return statuses[0] if statuses else {}
+
+
+def _ever_ran(status: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
+    if status.get("phase", "Pending") != "Pending":
+        return True
+    states = (container.get("state") or {}, container.get("lastState") or {})
+    return any("running" in state or "terminated" in state for state in states)
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == kind:
+            found: Mapping[str, Any] = condition
+            return found
+    return {}
