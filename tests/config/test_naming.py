@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -12,8 +13,11 @@ from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import (
     installation_id,
     key_from_labels,
+    key_from_pod,
     key_hash,
     labels,
+    pod_annotations,
+    pod_labels,
     runtime_name,
     slug,
 )
@@ -169,3 +173,88 @@ def test_labels_that_say_nothing_about_the_key_do_not_matter() -> None:
     assert (
         key_from_labels({**found, "org.opencontainers.image.title": "x", Label.CONFIG_HASH: "?"}, "i") == KEY
     )
+
+
+def metadata(key: RuntimeKey, installation: str = "i", **annotations: Any) -> dict[str, Any]:
+    return {
+        "namespace": key.namespace,
+        "labels": pod_labels(key, installation=installation),
+        "annotations": pod_annotations(key, **annotations),
+    }
+
+
+def test_what_a_pod_is_known_by() -> None:
+    assert metadata(KEY, config_hash="v1-0", has_setup=True) == {
+        "namespace": "team",
+        "labels": {
+            "app.kubernetes.io/managed-by": "sandkeeper",
+            "sandkeeper.dev/installation": "i",
+            "sandkeeper.dev/key-hash": "6bacad86c239c6c23200f7e1630041b4419308d9",
+        },
+        "annotations": {
+            "sandkeeper.dev/namespace-uid": "0f6c",
+            "sandkeeper.dev/policy": "default",
+            "sandkeeper.dev/key": "agent:dev",
+            "sandkeeper.dev/config-hash": "v1-0",
+            "sandkeeper.dev/setup": "true",
+        },
+    }
+    assert Label.CONFIG_HASH not in pod_annotations(KEY)
+    assert Label.SETUP not in pod_annotations(KEY, config_hash="v1-0")
+
+
+@given(key=KEYS, installation=TEXT, setup=st.booleans())
+def test_a_pod_proves_its_key(*, key: RuntimeKey, installation: str, setup: bool) -> None:
+    found = metadata(key, installation, config_hash="v1-0", has_setup=setup)
+
+    assert key_from_pod(found, installation) == key
+    assert key_from_pod(found, installation + "x") is None
+    assert all(type(name) is str for name in (*found["labels"], *found["annotations"]))
+    for name, value in found["labels"].items():
+        assert name == Label.INSTALLATION or LABEL_VALUE.fullmatch(value)
+
+
+@given(one=KEYS, other=KEYS)
+def test_a_pod_proves_no_other_key(one: RuntimeKey, other: RuntimeKey) -> None:
+    """Nor does one that was copied, or whose annotations were exchanged."""
+    if one != other:
+        for part in ("namespace", "labels", "annotations"):
+            mixed = {**metadata(one), part: metadata(other)[part]}
+            assert key_from_pod(mixed, "i") is None or mixed in (metadata(one), metadata(other))
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ("labels", Label.MANAGED_BY),
+        ("labels", Label.INSTALLATION),
+        ("labels", Label.KEY_HASH),
+        ("annotations", Label.NAMESPACE_UID),
+        ("annotations", Label.POLICY),
+        ("annotations", Label.KEY),
+    ],
+)
+def test_a_pod_that_was_tampered_with_is_not_ours(part: str, name: Label) -> None:
+    found = metadata(KEY)
+    without = {other: value for other, value in found[part].items() if other != name}
+
+    assert key_from_pod({**found, part: without}, "i") is None
+    assert key_from_pod({**found, part: {**without, name: "other"}}, "i") is None
+    assert key_from_pod({**found, part: {**without, name: ""}}, "i") is None
+
+
+def test_what_a_pod_says_counts_in_its_place_only() -> None:
+    found = metadata(KEY)
+
+    assert key_from_pod({**found, "namespace": "other"}, "i") is None
+    assert (
+        key_from_pod({**found, "labels": {}, "annotations": found["annotations"] | found["labels"]}, "i")
+        is None
+    )
+    assert (
+        key_from_pod({**found, "annotations": {}, "labels": found["annotations"] | found["labels"]}, "i")
+        is None
+    )
+    assert key_from_pod({**found, "labels": found["labels"] | {Label.NAMESPACE: "other"}}, "i") == KEY
+    assert key_from_pod({"name": "x"}, "") is None
+    assert key_from_pod({**found, "labels": None, "annotations": None}, "i") is None
