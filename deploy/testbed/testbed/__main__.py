@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from testbed import bed, binaries, progress
+from testbed import bed, binaries, kwok, progress
 from testbed.paths import Layout, StatePathTooLongError
 
 if TYPE_CHECKING:
@@ -23,17 +23,23 @@ def main() -> int:
         description="A real cluster and a real Docker engine for tests.",
     )
     commands = parser.add_subparsers(dest="command", required=True)
+    made = {}
     for name, text in (
         ("up", "bring everything up that is not, and print the environment"),
         ("status", "say how every part is; the exit code is 0 if all are well"),
         ("env", 'print the environment for a shell: eval "$(... env)"'),
         ("down", "take away what up made, and nothing else"),
-        ("build", "only build the local cluster's programs"),
+        ("build", "only build the programs: the local cluster's, and kwok for fake nodes"),
     ):
-        commands.add_parser(name, help=text, description=text)
-    command = parser.parse_args().command
+        made[name] = commands.add_parser(name, help=text, description=text)
+    made["up"].add_argument(
+        "--nodeless",
+        action="store_true",
+        help="only a control plane of our own: no node, no Docker engine",
+    )
+    arguments = parser.parse_args()
     try:
-        return _run(command, Layout.from_environment(os.environ))
+        return _run(arguments, Layout.from_environment(os.environ))
     except subprocess.CalledProcessError as error:
         progress.say(f"{error}\n{error.stderr or ''}")
     except (RuntimeError, StatePathTooLongError) as error:
@@ -41,9 +47,10 @@ def main() -> int:
     return 1
 
 
-def _run(command: str, layout: Layout) -> int:
+def _run(arguments: argparse.Namespace, layout: Layout) -> int:
+    command = arguments.command
     if command == "up":
-        _print_environment(bed.up(layout, os.environ))
+        _print_environment(bed.up(layout, os.environ, nodeless=arguments.nodeless))
     elif command == "status":
         return _status(layout)
     elif command == "env":
@@ -56,6 +63,7 @@ def _run(command: str, layout: Layout) -> int:
         bed.down(layout)
     else:
         print(binaries.ensure(layout))
+        print(kwok.ensure(layout))
     return 0
 
 

@@ -120,9 +120,14 @@ class Keys:
             )
 
 
+def etcd_url(instance: Instance) -> str:
+    """Say where etcd answers."""
+    return f"http://127.0.0.1:{instance.ports.etcd}"
+
+
 def etcd(layout: Layout, instance: Instance, bin_dir: Path) -> Component:
     """Describe etcd."""
-    client = f"http://127.0.0.1:{instance.ports.etcd}"
+    client = etcd_url(instance)
     peer = f"http://127.0.0.1:{instance.ports.etcd_peer}"
     return component(
         layout,
@@ -151,7 +156,7 @@ def api_server(layout: Layout, instance: Instance, bin_dir: Path, keys: Keys) ->
         "kube-apiserver",
         (
             f"{bin_dir}/kube-apiserver",
-            f"--etcd-servers=http://127.0.0.1:{instance.ports.etcd}",
+            f"--etcd-servers={etcd_url(instance)}",
             "--bind-address=127.0.0.1",
             f"--secure-port={instance.ports.api_server}",
             # The endpoint of the Service "kubernetes" may not be on loopback. Pods are led there by a
@@ -208,6 +213,9 @@ def controller_manager(layout: Layout, instance: Instance, bin_dir: Path, keys: 
             f"--service-account-private-key-file={keys.service_accounts.key}",
             f"--service-cluster-ip-range={instance.service_network}",
             "--concurrent-namespace-syncs=20",
+            # Tests wait for a node that fell silent, by default 50 s. All nodes here are heard of every 5 s
+            # (the length of their leases says so), so that even on a busy machine 20 s are no accident.
+            "--node-monitor-grace-period=20s",
             # Plugins are looked for in a folder that would be made elsewhere.
             f"--flex-volume-plugin-dir={layout.state}/volume-plugins",
         ),

@@ -183,13 +183,40 @@ def load_into_node(engine: str, image: str, layout: Layout) -> None:
 
 def node_has(image: str, layout: Layout) -> bool:
     """Tell whether the node has an image of this full name."""
-    listed = subprocess.run(
-        ["ctr", "--address", str(layout.containerd_socket), "-n", "k8s.io", "images", "list", "-q"],
+    return image in _ctr_images(layout, "list", "-q").split()
+
+
+def remove_from_node(image: str, layout: Layout) -> None:
+    """Remove an image from the node, by the name that it has in an engine."""
+    rows = [line.split() for line in _ctr_images(layout, "list").splitlines()[1:]]
+    digests = {row[0]: row[2] for row in rows}
+    name = full_name(image)
+    if name not in digests:
+        return
+    # The container runtime adds a name made of the image's id, which keeps the image as any name does.
+    same = [other for other, digest in digests.items() if digest == digests[name] and other != name]
+    ids = [other for other in same if other.startswith("sha256:")]
+    _ctr_images(layout, "remove", "--sync", name, *(ids if ids == same else []))
+
+
+def _ctr_images(layout: Layout, *arguments: str) -> str:
+    done = subprocess.run(
+        ["ctr", "--address", str(layout.containerd_socket), "-n", "k8s.io", "images", *arguments],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
-    return image in listed.stdout.split()
+    if done.returncode:
+        raise RuntimeError(f"ctr images {arguments[0]}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def full_name(image: str) -> str:
+    """Give the name that Pods use for what an engine calls by a short one."""
+    host = image.partition("/")[0]
+    if "/" not in image:
+        return f"docker.io/library/{image}"
+    return image if "." in host or ":" in host or host == "localhost" else f"docker.io/{image}"
 
 
 def containerd_import(archive: Iterable[bytes], layout: Layout) -> None:

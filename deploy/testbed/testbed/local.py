@@ -1,7 +1,8 @@
 """The local cluster: which parts it has, in which order they start side by side, and how they go.
 
 The API server comes first, because most tests need nothing else. The engine with its base image and
-the node's container runtime start next to it; the kubelet waits for both sides.
+the node's container runtime start next to it; the kubelet waits for both sides. A cluster may also be
+without a node: then it is a control plane and nothing else, and leaves the machine's network alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from testbed import (
     binaries,
     control_plane,
+    etcd,
     files,
     firewall,
     host,
@@ -39,26 +41,29 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Parts:
-    """The processes of the local cluster."""
+class ControlPlane:
+    """The processes that keep the records and act on them."""
 
     etcd: Component
     api_server: Component
     controller_manager: Component
     scheduler: Component
+
+    def all(self) -> tuple[Component, ...]:
+        """List them in the order of starting."""
+        return (self.etcd, self.api_server, self.controller_manager, self.scheduler)
+
+
+@dataclass(frozen=True)
+class Node:
+    """The processes of the one node."""
+
     containerd: Component
     kubelet: Component
 
     def all(self) -> tuple[Component, ...]:
         """List them in the order of starting."""
-        return (
-            self.etcd,
-            self.api_server,
-            self.controller_manager,
-            self.scheduler,
-            self.containerd,
-            self.kubelet,
-        )
+        return (self.containerd, self.kubelet)
 
 
 def engine(layout: Layout, instance: Instance) -> Engine:
@@ -94,19 +99,28 @@ def prepare_network(layout: Layout, instance: Instance) -> None:
     firewall.ensure_own_rules(instance, engine_filters=engine_filters(layout))
 
 
-def parts(layout: Layout, instance: Instance, bin_dir: Path) -> tuple[Parts, Keys]:
-    """Describe the processes, and write what they read."""
+def _ensure_keys(layout: Layout, instance: Instance) -> Keys:
     keys = Keys.ensure(layout, instance)
     keys.write_kubeconfigs(layout, instance)
-    described = Parts(
+    return keys
+
+
+def _control_plane(layout: Layout, instance: Instance, bin_dir: Path, keys: Keys) -> ControlPlane:
+    """Describe these processes, and write what they read."""
+    return ControlPlane(
         etcd=control_plane.etcd(layout, instance, bin_dir),
         api_server=control_plane.api_server(layout, instance, bin_dir, keys),
         controller_manager=control_plane.controller_manager(layout, instance, bin_dir, keys),
         scheduler=control_plane.scheduler(layout, instance, bin_dir),
+    )
+
+
+def _node(layout: Layout, instance: Instance, bin_dir: Path, keys: Keys) -> Node:
+    """Describe these processes, and write what they read."""
+    return Node(
         containerd=node.containerd(layout, instance, pause=images.pause_name(bin_dir / "pause")),
         kubelet=node.kubelet(layout, instance, bin_dir, keys),
     )
-    return described, keys
 
 
 def ensure_host(layout: Layout) -> Instance:
@@ -134,13 +148,13 @@ def up(layout: Layout, instance: Instance, *, engine_url: str, base: Future[bool
     Once the engine has the base image, the node gets it too, so that Pods have one to start.
     """
     bin_dir = binaries.ensure(layout)
-    described, keys = parts(layout, instance, bin_dir)
+    keys = _ensure_keys(layout, instance)
+    plane = _control_plane(layout, instance, bin_dir, keys)
+    described = _node(layout, instance, bin_dir, keys)
     with ThreadPoolExecutor(max_workers=4) as pool:
         runtime = pool.submit(_start_runtime, described, layout, bin_dir)
         loaded = pool.submit(_ensure_base_on_node, engine_url, layout, after=(runtime, base))
-        _start(described.etcd)
-        _start(described.api_server)
-        others = [pool.submit(_start, each) for each in (described.controller_manager, described.scheduler)]
+        others = _start_control_plane(plane, pool)
         runtime.result()
         _start(described.kubelet)
         for started in (*others, loaded):
@@ -148,6 +162,39 @@ def up(layout: Layout, instance: Instance, *, engine_url: str, base: Future[bool
     if node.check_ready(instance, keys) is not None:
         with progress.step("Waiting for the node", aloud=False):
             node.wait_ready(instance, keys)
+
+
+def up_without_node(layout: Layout) -> None:
+    """Start every part of a control plane that is not well, and nothing else."""
+    bin_dir = binaries.ensure(layout)
+    instance = instances.ensure(layout)
+    plane = _control_plane(layout, instance, bin_dir, _ensure_keys(layout, instance))
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for started in _start_control_plane(plane, pool):
+            started.result()
+
+
+def _start_control_plane(plane: ControlPlane, pool: ThreadPoolExecutor) -> list[Future[None]]:
+    """Start it; when this returns, the API server is ready and the others are on their way."""
+    _start(plane.etcd)
+    _start(plane.api_server)
+    return [pool.submit(_start, each) for each in (plane.controller_manager, plane.scheduler)]
+
+
+def stop_api_server(layout: Layout) -> None:
+    """Stop the API server and nothing else."""
+    # In an orderly end it waits for its watchers, who do not go.
+    control_plane.stop(layout, "kube-apiserver", grace=1.0)
+
+
+def start_api_server(layout: Layout, instance: Instance, bin_dir: Path) -> None:
+    """Start the API server where it was, and wait until it is ready."""
+    _start(_control_plane(layout, instance, bin_dir, _ensure_keys(layout, instance)).api_server)
+
+
+def compact_etcd(instance: Instance) -> int:
+    """Let etcd forget all revisions before the present one, which is returned."""
+    return etcd.compact(control_plane.etcd_url(instance))
 
 
 def _ensure_base_on_node(engine_url: str, layout: Layout, *, after: Iterable[Future[Any]]) -> None:
@@ -164,17 +211,23 @@ def _start(component: Component) -> None:
             component.ensure()
 
 
-def _start_runtime(described: Parts, layout: Layout, bin_dir: Path) -> None:
+def _start_runtime(described: Node, layout: Layout, bin_dir: Path) -> None:
     _start(described.containerd)
     node.load_pause(layout, bin_dir / "pause")
 
 
-def checks(layout: Layout, instance: Instance, bin_dir: Path) -> Iterable[tuple[str, int | None, str | None]]:
+def checks(
+    layout: Layout, instance: Instance, bin_dir: Path, *, with_node: bool = True
+) -> Iterable[tuple[str, int | None, str | None]]:
     """Name every part with its pid and what is wrong with it, without starting anything."""
-    described, keys = parts(layout, instance, bin_dir)
-    for component in described.all():
+    keys = _ensure_keys(layout, instance)
+    components = _control_plane(layout, instance, bin_dir, keys).all()
+    if with_node:
+        components += _node(layout, instance, bin_dir, keys).all()
+    for component in components:
         yield component.name, component.pid, component.check()
-    yield "node", None, node.check_ready(instance, keys)
+    if with_node:
+        yield "node", None, node.check_ready(instance, keys)
 
 
 def down(layout: Layout, instance: Instance, *, engine_answers_elsewhere: bool) -> None:

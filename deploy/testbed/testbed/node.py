@@ -142,6 +142,8 @@ def kubelet(layout: Layout, instance: Instance, bin_dir: Path, keys: Keys) -> Co
         "kubeAPIQPS": 500,
         "kubeAPIBurst": 1000,
         "syncFrequency": "10s",
+        # Renewed after a quarter of it; see the controller-manager's grace period.
+        "nodeLeaseDurationSeconds": 20,
         "volumePluginDir": str(layout.state / "volume-plugins"),
         # There is no DNS in the cluster; Pods get the machine's.
         "clusterDomain": "cluster.local",
