@@ -9,26 +9,35 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import tempfile
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import docker
 import pytest
 
 from testbed import bed, images, locks, processes
 from testbed.engine import Engine, EngineOptions
+from testbed.fake_nodes import fake_nodes
 from testbed.paths import MODULES, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from testbed.fake_nodes import FakeNodes
 
 FINALIZER = "sandkeeper.dev/finalizer"
 GROUP = "sandkeeper.dev"
+
+_OWN_PREFIX = "sk-own-"
+_OWNER = "owner.json"
+"""Below the state folder of a cluster that is one process's own: that process."""
 
 HARDENED_POD = {
     "apiVersion": "v1",
@@ -93,24 +102,67 @@ class Cluster:
         read: dict[str, Any] = json.loads(self.kubectl("get", "-o", "json", *arguments))
         return read
 
-    def load_image(self, image: str) -> None:
-        """Copy an image from the engine to where Pods run; they name it in full."""
+    @property
+    def known(self) -> bed.Bed:
+        """What the test bed knows of it."""
         known = bed.load(self.layout)
         assert known is not None
-        bed.load_image(self.layout, known, image)
+        return known
+
+    def load_image(self, image: str) -> None:
+        """Copy an image from the engine to where Pods run; they name it in full."""
+        bed.load_image(self.layout, self.known, image)
+
+    def unload_image(self, image: str) -> None:
+        """Take it away again from where Pods run."""
+        bed.unload_image(self.layout, self.known, image)
+
+    def fake_nodes(self, count: int = 1, *, prefix: str = "fake") -> AbstractContextManager[FakeNodes]:
+        """Give a group of fake nodes; see :mod:`testbed.fake_nodes`."""
+        return fake_nodes(self.layout, self.known, count=count, prefix=prefix)
 
 
-def _testbed(command: str) -> str:
+@dataclass(frozen=True)
+class OwnCluster(Cluster):
+    """A control plane that nobody else uses, so that a test may break it. It has no node and no Docker engine."""
+
+    def stop_api_server(self) -> None:
+        """Stop the API server; whoever speaks to it finds nobody."""
+        bed.stop_api_server(self.layout, self.known)
+
+    def start_api_server(self) -> None:
+        """Start the API server again where it was, and wait until it is ready."""
+        bed.start_api_server(self.layout, self.known)
+
+    def restart_api_server(self) -> None:
+        """Let the API server lose all that it remembered; its watches end."""
+        self.stop_api_server()
+        self.start_api_server()
+
+    def compact_etcd(self) -> int:
+        """Let etcd forget all revisions before the present one, which is returned.
+
+        The API server remembers recent changes itself: only a restart after this takes old revisions away.
+        """
+        return bed.compact_etcd(self.layout, self.known)
+
+
+AnyCluster = TypeVar("AnyCluster", bound=Cluster)
+
+
+def _testbed(*command: str, state: Path | None = None) -> str:
     """Run the command in a process of its own: what it starts must not be a child of pytest."""
     done = subprocess.run(
-        [sys.executable, "-m", "testbed", command],
-        env=os.environ | {"PYTHONPATH": str(MODULES.parent)},
+        [sys.executable, "-m", "testbed", *command],
+        env=os.environ
+        | {"PYTHONPATH": str(MODULES.parent)}
+        | ({} if state is None else {"SANDKEEPER_STATE": str(state)}),
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"`testbed {command}` failed:\n{done.stderr}")
+        raise RuntimeError(f"`testbed {' '.join(command)}` failed:\n{done.stderr}")
     return done.stdout
 
 
@@ -163,25 +215,65 @@ def cluster() -> Iterator[Cluster]:
     users = Users(layout)
     users.join()
     try:
-        known = bed.load(layout)
-        assert known is not None
-        found = Cluster(
-            kubeconfig=Path(known.kubeconfig),
-            docker_host=known.docker_host,
-            server="",
-            program=f"{known.bin_dir}/kubectl" if known.bin_dir else "kubectl",
-            layout=layout,
-        )
-        view = "jsonpath={.clusters[0].cluster.server}"
-        server = found.kubectl("config", "view", "--minify", "-o", view)
-        yield Cluster(**{**vars(found), "server": server})
+        yield _describe(Cluster, layout)
     finally:
         users.leave()
+
+
+def _describe(kind: type[AnyCluster], layout: Layout) -> AnyCluster:
+    known = bed.load(layout)
+    assert known is not None
+    found = kind(
+        kubeconfig=Path(known.kubeconfig),
+        docker_host=known.docker_host,
+        server="",
+        program=f"{known.bin_dir}/kubectl" if known.bin_dir else "kubectl",
+        layout=layout,
+    )
+    view = "jsonpath={.clusters[0].cluster.server}"
+    return replace(found, server=found.kubectl("config", "view", "--minify", "-o", view))
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[OwnCluster]:
+    """Give a control plane of the module's own, beside the test bed that all others share."""
+    if os.geteuid() != 0:
+        pytest.skip("a control plane of our own needs root")
+    _remove_stale()
+    layout = replace(
+        Layout.from_environment(os.environ), state=Path(tempfile.mkdtemp(prefix=_OWN_PREFIX)).absolute()
+    )
+    processes.save(processes.myself(), layout.state / _OWNER)
+    try:
+        _testbed("up", "--nodeless", state=layout.state)
+        yield _describe(OwnCluster, layout)
+    finally:
+        _testbed("down", state=layout.state)
+        shutil.rmtree(layout.state, ignore_errors=True)
+
+
+def _remove_stale() -> None:
+    """Take down what those left who were killed."""
+    for note in Path(tempfile.gettempdir()).glob(f"{_OWN_PREFIX}*/{_OWNER}"):
+        if note.stat().st_uid == os.geteuid() and not _is_alive(processes.load(note)):
+            _testbed("down", state=note.parent)
+            shutil.rmtree(note.parent, ignore_errors=True)
+
+
+def _is_alive(owner: processes.Record | None) -> bool:
+    return owner is None or owner.alive
 
 
 @pytest.fixture
 def namespace(cluster: Cluster) -> Iterator[str]:
     """Give a namespace of the test's own, in which Pods can start at once."""
+    with new_namespace(cluster) as name:
+        yield name
+
+
+@contextmanager
+def new_namespace(cluster: Cluster) -> Iterator[str]:
+    """Give a namespace of a cluster, in which Pods can start at once."""
     name = f"t-{secrets.token_hex(4)}"
     cluster.kubectl("create", "namespace", name)
     try:
