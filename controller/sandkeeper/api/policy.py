@@ -82,8 +82,8 @@ class Limits(Spec):
     max_hold_seconds: Seconds | None = None
     """Longest effect of one value of the hold-until annotation. 0 is without a limit. Built in: 86400."""
     require_network_isolation: bool | None = None
-    """True: no runtime whose network is not certainly cut off, the policy's own included. A container needs
-    `network: none`; a Pod needs an installer who states that network policies are enforced."""
+    """True: no runtime that may reach more than is said here, whoever asks for it. A container needs `network: none`;
+    a Pod needs an installer who states that the cluster enforces network policies."""
 
 
 class PolicyLevel(Spec):

@@ -18,7 +18,16 @@ from sandkeeper.api.conditions import Reason
 from sandkeeper.config.operator import Ceilings
 from sandkeeper.config.resolution import Problem
 
-__all__ = ["Mount", "check", "check_resolved", "is_kernel_path", "normalise_binds", "normalise_path", "parse"]
+__all__ = [
+    "Mount",
+    "check",
+    "check_directory",
+    "check_resolved",
+    "is_kernel_path",
+    "normalise_binds",
+    "normalise_path",
+    "parse",
+]
 
 Resolve = Callable[[str], str]
 """Gives the real path: links followed through the deepest ancestor that exists, the rest appended."""
@@ -120,10 +129,21 @@ def check(binds: Sequence[str], ceilings: Ceilings) -> Iterator[Problem]:
         except ValueError as error:
             yield _refused(bind, str(error))
             continue
-        if (why := _forbidden_target(mount.target) or _forbidden(mount.source, BLOCKED_PATHS)) is not None:
+        if (why := _forbidden_target(mount.target) or check_directory(mount.source, ceilings)) is not None:
             yield _refused(bind, why)
-        elif not any(_is_below(mount.source, normalise_path(root)) for root in ceilings.bind_roots):
-            yield _outside(bind, mount.source)
+
+
+def check_directory(path: str, ceilings: Ceilings) -> str | None:
+    """Say why a directory of the host is refused, as it is written; None: it is not.
+
+    ValueError as :func:`normalise_path`.
+    """
+    source = normalise_path(path)
+    if (why := _forbidden(source, BLOCKED_PATHS)) is not None:
+        return why
+    if not any(_is_below(source, normalise_path(root)) for root in ceilings.bind_roots):
+        return _outside(source)
+    return None
 
 
 def check_resolved(binds: Sequence[str], ceilings: Ceilings, resolve: Resolve) -> Problem | None:
@@ -143,7 +163,7 @@ def check_resolved(binds: Sequence[str], ceilings: Ceilings, resolve: Resolve) -
         if (why := _forbidden(real, blocked)) is not None:
             return _refused(str(mount), f"it leads to {real}: {why}")
         if not any(_is_below(real, root) for root in roots):
-            return _outside(str(mount), real)
+            return _refused(str(mount), _outside(real))
     return None
 
 
@@ -208,9 +228,8 @@ def _refused(bind: str, why: str) -> Problem:
     return Problem(reason=Reason.BIND_REFUSED, message=f"container.binds: {bind!r} is refused: {why}")
 
 
-def _outside(bind: str, source: str) -> Problem:
-    return _refused(
-        bind,
+def _outside(source: str) -> str:
+    return (
         f"{source} is outside the operator's bind roots; "
-        "ask the installer to add its directory to ceilings.bindRoots",
+        "ask the installer to add its directory to ceilings.bindRoots"
     )

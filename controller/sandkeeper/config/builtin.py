@@ -1,4 +1,4 @@
-"""The built-in level: the only place where defaults exist.
+"""The built-in level: the only place where defaults exist, but for those of Pods (:mod:`sandkeeper.config.pod`).
 
 It stands below every policy. A value that changes here changes what existing runtimes are taken to be made
 of, so it raises :data:`sandkeeper.config.canonical.EPOCH`; a new field with a default that keeps the

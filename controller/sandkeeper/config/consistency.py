@@ -11,15 +11,17 @@ from typing import Final
 
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.container import ContainerTemplate
+from sandkeeper.api.pod import PodTemplate
 from sandkeeper.api.policy import Limits
 from sandkeeper.api.types import ULIMIT_NAMES
+from sandkeeper.api.workspace import Volume
 from sandkeeper.config import binds, environment
 from sandkeeper.config.capabilities import ALL, KNOWN, bare
-from sandkeeper.config.quantities import MINIMUM_MEMORY, UNLIMITED, memory_bytes, swap_bytes
+from sandkeeper.config.quantities import MINIMUM_DISK, MINIMUM_MEMORY, UNLIMITED, memory_bytes, swap_bytes
 from sandkeeper.config.resolution import Problem
 from sandkeeper.config.tmpfs import parse_tmpfs
 
-__all__ = ["check"]
+__all__ = ["check", "check_pod"]
 
 _MAX_ID: Final = 2**31 - 1
 """Largest user or group id that a container runtime takes (runc's ``maxID``)."""
@@ -36,6 +38,36 @@ def check(container: ContainerTemplate, limits: Limits | None) -> Iterator[Probl
     yield from _check_ulimits(container)
     yield from _check_addresses(container)
     yield from environment.check(container.env or {})
+
+
+def check_pod(container: ContainerTemplate, pod: PodTemplate, volume: Volume | None) -> Iterator[Problem]:
+    """Find everything in the merged sections that no Pod could be made from. :func:`check` comes first."""
+    sizes = [("pod.ephemeralStorage", pod.ephemeral_storage)]
+    if volume is not None and volume.empty_dir is not None:
+        sizes.append(("workspace.volume.emptyDir.sizeLimit", volume.empty_dir.size_limit))
+    if volume is not None and volume.template is not None:
+        sizes.append(("workspace.volume.template.size", volume.template.size))
+    for field, text in sizes:
+        try:
+            size = None if text is None else memory_bytes(text)
+        except ValueError as error:
+            yield _invalid(f"{field}: {error}")
+            continue
+        if size is not None and size < MINIMUM_DISK:
+            yield _invalid(f"{field}: {text} is below 1m; name more, with a unit such as g")
+    if volume is not None:
+        yield from _check_mount(container)
+
+
+def _check_mount(container: ContainerTemplate) -> Iterator[Problem]:
+    """Find out whether the volume that somebody asked for has a place in the container."""
+    workdir = binds.normalise_path(container.workdir or "/")
+    if workdir == "/":
+        yield _invalid(
+            "workspace.volume is mounted at container.workdir, which must not be '/'; name a directory"
+        )
+    elif workdir in {parse_tmpfs(text).path for text in container.tmpfs or ()}:
+        yield _invalid(f"container.tmpfs and workspace.volume are both at {workdir}; leave one out")
 
 
 def _check_memory(container: ContainerTemplate, limits: Limits | None) -> Iterator[Problem]:

@@ -1,5 +1,7 @@
 """Levels, and how they are merged: binds concatenated, env and ulimits merged, everything else replaced.
 
+Of ``pod`` every field is replaced by itself, ``egress`` as a whole; so an empty one takes away what others said.
+
 The levels of one Sandbox are a tuple from the most general (built-in) to the most particular. Which levels
 belong to it, :mod:`sandkeeper.config.scope` decides first.
 """
@@ -10,6 +12,7 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from sandkeeper.api.container import ContainerTemplate, SandboxContainer
+from sandkeeper.api.pod import PodTemplate
 from sandkeeper.api.policy import (
     AgentEntry,
     AgentSandboxPolicySpec,
@@ -20,10 +23,12 @@ from sandkeeper.api.policy import (
     Rollout,
 )
 from sandkeeper.api.sandbox import SandboxSpec
+from sandkeeper.api.workspace import Volume, Workspace
 from sandkeeper.config.builtin import BUILT_IN, MAX_HOLD_SECONDS
 from sandkeeper.config.windows import Windows
 
 __all__ = [
+    "LIMITS",
     "Level",
     "agent_level",
     "built_in_level",
@@ -31,12 +36,17 @@ __all__ = [
     "limits_level",
     "merge_backend",
     "merge_containers",
+    "merge_pods",
+    "merge_volumes",
     "merge_windows",
     "policy_level",
     "present",
     "sandbox_level",
     "setter",
 ]
+
+LIMITS: Final = "the policy's limits"
+"""The owner of the level that stands for them."""
 
 _CONCATENATED: Final = frozenset({"binds"})
 _MERGED: Final = frozenset({"env", "ulimits"})
@@ -54,6 +64,8 @@ class Level:
     """Whether the policy's limits hold for it: they do for everything below the policy."""
     backend: Backend | None = None
     container: SandboxContainer | None = None
+    pod: PodTemplate | None = None
+    workspace: Workspace | None = None
     prune: Prune | None = None
     hot_window_seconds: int | None = None
     rollout: Rollout | None = None
@@ -72,7 +84,7 @@ def limits_level(limits: Limits | None) -> Level:
     container = None
     if limits is not None:
         container = ContainerTemplate(memory=limits.memory, cpus=limits.cpus, pids_limit=limits.pids_limit)
-    return Level(owner="the policy's limits", limited=False, container=container)
+    return Level(owner=LIMITS, limited=False, container=container)
 
 
 def policy_level(policy: AgentSandboxPolicySpec) -> Level:
@@ -96,6 +108,8 @@ def _from_sections(sections: PolicyLevel, *, owner: str, limited: bool, backend:
         limited=limited,
         backend=backend,
         container=sections.container,
+        pod=sections.pod,
+        workspace=sections.workspace,
         prune=sections.prune,
         hot_window_seconds=sections.hot_window_seconds,
         rollout=sections.rollout,
@@ -140,6 +154,21 @@ def merge_containers(containers: Iterable[SandboxContainer | None]) -> Container
     return ContainerTemplate.model_construct(**merged)
 
 
+def merge_pods(pods: Iterable[PodTemplate | None]) -> PodTemplate:
+    """Merge ``pod`` sections, the most general first."""
+    merged: dict[str, Any] = {}
+    for pod in pods:
+        if pod is not None:
+            said = ((name, getattr(pod, name)) for name in PodTemplate.model_fields)
+            merged |= {name: value for name, value in said if value is not None}
+    return PodTemplate.model_construct(**merged)
+
+
+def merge_volumes(workspaces: Iterable[Workspace | None]) -> Volume | None:
+    """Return the volume that the most particular ``workspace`` section names; None: nobody names one."""
+    return latest(workspace.volume for workspace in workspaces if workspace is not None)
+
+
 def merge_backend(levels: Iterable[Level]) -> Backend:
     """Return the backend that the most particular level names."""
     return present(latest(level.backend for level in levels))
@@ -164,9 +193,9 @@ def _seconds(values: Iterable[int | None]) -> timedelta:
     return timedelta(seconds=present(latest(values)))
 
 
-def setter(levels: Sequence[Level], field: str) -> Level:
-    """Return the most particular level whose container sets the field; where none does, the most general."""
+def setter(levels: Sequence[Level], field: str, *, section: str = "container") -> Level:
+    """Return the most particular level whose section sets the field; where none does, the most general."""
     for level in reversed(levels):
-        if getattr(level.container, field, None) is not None:
+        if getattr(getattr(level, section), field, None) is not None:
             return level
     return levels[0]

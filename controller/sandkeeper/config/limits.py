@@ -1,7 +1,7 @@
 """The policy's limits: how far its agents' entries and the Sandboxes under it may go.
 
 They hold for what a level below the policy sets. What the policy itself says for everybody is its author's
-own decision, limits or not.
+own decision, limits or not. Isolation is another matter: whoever requires it means everybody.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,12 +9,12 @@ from typing import Final
 
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.container import ContainerTemplate
-from sandkeeper.api.policy import Limits
+from sandkeeper.api.policy import Backend, Limits
 from sandkeeper.config.levels import Level, merge_containers, setter
 from sandkeeper.config.quantities import memory_bytes
 from sandkeeper.config.resolution import Problem
 
-__all__ = ["check", "is_image_allowed"]
+__all__ = ["check", "check_isolation", "is_image_allowed"]
 
 _TOLD: Final = 5
 
@@ -36,6 +36,29 @@ def check(levels: Sequence[Level], limits: Limits | None) -> Iterator[Problem]:
                 message=f"container.{alias}: {value}, set by {level.owner}, is not within the policy's "
                 f"limits.{limits_field}: {limit}",
             )
+
+
+def check_isolation(
+    container: ContainerTemplate, limits: Limits | None, *, backend: Backend, enforced: bool
+) -> Iterator[Problem]:
+    """Find out whether the network is as isolated as is required. ``enforced``: network policies certainly are."""
+    if limits is None or not limits.require_network_isolation:
+        return
+    network = container.network or "none"
+    if backend is Backend.POD and not enforced:
+        yield _not_isolated(
+            "limits.requireNetworkIsolation: nobody states that the cluster enforces NetworkPolicies, without which a "
+            "Pod may reach everything; ask the installer to set pod.networkPolicyEnforced, or use backend: docker"
+        )
+    elif backend is Backend.DOCKER and network != "none":
+        yield _not_isolated(
+            f"container.network: {network!r} is not isolated, which the policy's limits.requireNetworkIsolation "
+            "asks for; use none"
+        )
+
+
+def _not_isolated(message: str) -> Problem:
+    return Problem(reason=Reason.NETWORK_NOT_ISOLATED, message=message)
 
 
 def is_image_allowed(image: str, patterns: Sequence[str]) -> bool:

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from sandkeeper.api.base import Spec
+from sandkeeper.api.egress import is_cidr
 from sandkeeper.api.policy import Backend
 
 __all__ = ["BreakGlass", "Ceilings", "DockerSettings", "OperatorConfig", "PodSettings", "RemovalRate"]
@@ -23,7 +24,14 @@ def _absolute(path: str) -> str:
     return path
 
 
+def _reachable(item: str) -> str:
+    if item not in {"dns", "internet"} and not is_cidr(item):
+        raise ValueError(f"{item!r} has to be dns, internet or a network such as 192.0.2.0/24")
+    return item
+
+
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+Reachable = Annotated[str, AfterValidator(_reachable)]
 
 
 class BreakGlass(StrEnum):
@@ -51,6 +59,10 @@ class Ceilings(Spec):
     """Dangerous settings that a policy may turn on."""
     gpus: bool = False
     """Whether GPUs may be given."""
+    gpu_resources: tuple[str, ...] = ()
+    """Resources that may be named as GPUs of Pods, besides `nvidia.com/gpu`: device plugins offer other things too."""
+    egress: tuple[Reachable, ...] = ()
+    """What Pods may reach at the very most: `dns`, `internet`, and networks such as `192.0.2.0/24`."""
 
 
 class DockerSettings(Spec):

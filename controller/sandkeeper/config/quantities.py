@@ -8,10 +8,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-__all__ = ["MINIMUM_MEMORY", "UNLIMITED", "memory_bytes", "milli_cpus", "swap_bytes"]
+__all__ = ["MINIMUM_DISK", "MINIMUM_MEMORY", "UNLIMITED", "memory_bytes", "milli_cpus", "swap_bytes"]
 
 MINIMUM_MEMORY: Final = 6 * 1024**2
 """Bytes. Docker refuses to make a container with less (moby's ``linuxMinMemory``)."""
+
+MINIMUM_DISK: Final = 1024**2
+"""Bytes. Whoever writes less forgot the unit; and to Kubernetes a limit of 0 is none."""
 
 UNLIMITED: Final = -1
 """memorySwap without a limit."""

@@ -1,12 +1,16 @@
-"""The last step of merging: the container section of all levels together becomes a :class:`RuntimeConfig`."""
+"""The last step of merging: the sections of all levels together become a :class:`RuntimeConfig`."""
 
 from collections.abc import Mapping
 
 from sandkeeper.api.container import ContainerTemplate
+from sandkeeper.api.pod import PodTemplate
 from sandkeeper.api.policy import Backend
+from sandkeeper.api.workspace import Volume
 from sandkeeper.config.binds import normalise_binds, normalise_path
 from sandkeeper.config.capabilities import bare
 from sandkeeper.config.levels import present
+from sandkeeper.config.pod import DEFAULT_POD, DEFAULT_WORKSPACE
+from sandkeeper.config.pod_shape import shape_pod, shape_workspace
 from sandkeeper.config.quantities import memory_bytes, milli_cpus, swap_bytes
 from sandkeeper.config.resolution import RuntimeConfig, UlimitValue
 from sandkeeper.config.tmpfs import normalise_tmpfs
@@ -14,8 +18,19 @@ from sandkeeper.config.tmpfs import normalise_tmpfs
 __all__ = ["shape"]
 
 
-def shape(container: ContainerTemplate, *, backend: Backend, env: Mapping[str, str]) -> RuntimeConfig:
-    """Bring a merged and checked container section into whole units and one spelling. ``env`` is cleaned."""
+def shape(
+    container: ContainerTemplate,
+    *,
+    backend: Backend,
+    env: Mapping[str, str],
+    pod: PodTemplate | None = None,
+    volume: Volume | None = None,
+) -> RuntimeConfig:
+    """Bring merged and checked sections into whole units and one spelling. ``env`` is cleaned.
+
+    What is for Pods counts for Pods only: no Docker container is replaced for it.
+    """
+    is_pod = backend is Backend.POD
     return RuntimeConfig(
         backend=backend,
         image=present(container.image),
@@ -44,6 +59,8 @@ def shape(container: ContainerTemplate, *, backend: Backend, env: Mapping[str, s
         binds=normalise_binds(container.binds or ()),
         init=present(container.init),
         image_fallback=present(container.image_fallback),
+        pod=shape_pod(pod, gpus=container.gpus) if is_pod and pod is not None else DEFAULT_POD,
+        workspace=shape_workspace(volume) if is_pod and volume is not None else DEFAULT_WORKSPACE,
     )
 
 
