@@ -140,7 +140,11 @@ def fake_nodes(layout: Layout, bed: Bed, *, count: int = 1, prefix: str = "fake"
     """
     kwok.ensure(layout)
     group = f"{prefix}-{secrets.token_hex(3)}"
-    made_client = new_client_from_config(config_file=bed.kubeconfig)  # type: ignore[no-untyped-call]
+    made_client = new_client_from_config(  # type: ignore[no-untyped-call]
+        config_file=bed.kubeconfig,
+        # The client writes the keys to files, which a process that is killed leaves: not outside of the bed.
+        temp_file_path=str(layout.pki / "clients"),
+    )
     with made_client as connection:
         core = kubernetes.CoreV1Api(connection)
         _remove_stale(layout, core)
