@@ -3,8 +3,10 @@
 from typing import Any
 
 from sandkeeper.api.container import ContainerTemplate
+from sandkeeper.api.pod import PodTemplate
 from sandkeeper.api.policy import AgentSandboxPolicySpec
 from sandkeeper.api.sandbox import SandboxSpec
+from sandkeeper.api.workspace import Volume
 from sandkeeper.config.operator import Ceilings, OperatorConfig
 from sandkeeper.config.policies import Policies
 from sandkeeper.config.resolution import Resolution, RuntimeConfig
@@ -31,6 +33,16 @@ def container(**fields: Any) -> ContainerTemplate:
     return ContainerTemplate.model_validate(fields)
 
 
+def pod(**fields: Any) -> PodTemplate:
+    """A policy's pod section in the spelling of YAML."""
+    return PodTemplate.model_validate(fields)
+
+
+def volume(**fields: Any) -> Volume:
+    """The volume of a policy's workspace section in the spelling of YAML."""
+    return Volume.model_validate(fields)
+
+
 def ceilings(**fields: Any) -> Ceilings:
     """Ceilings in the spelling of YAML."""
     return Ceilings.model_validate(fields)
@@ -39,6 +51,11 @@ def ceilings(**fields: Any) -> Ceilings:
 def operator(**fields: Any) -> OperatorConfig:
     """An operator's configuration in the spelling of YAML."""
     return OperatorConfig.model_validate({"namespace": OPERATOR_NAMESPACE, **fields})
+
+
+def pods(**fields: Any) -> OperatorConfig:
+    """The configuration of an operator that makes Pods unless told otherwise, in the spelling of YAML."""
+    return operator(defaultBackend="pod", backends=["pod", "docker"], **fields)
 
 
 def resolved(

@@ -11,14 +11,56 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.examples import made_from, operator, policy, resolved
+from config.examples import made_from, operator, pods, policy, resolved
 from sandkeeper.api.policy import Backend
-from sandkeeper.config.canonical import EPOCH, NOT_SHAPING, canonical_json, config_hash, parse_epoch
+from sandkeeper.config.canonical import (
+    EPOCH,
+    NOT_SHAPING,
+    POD_NOT_SHAPING,
+    canonical_json,
+    config_hash,
+    parse_epoch,
+)
+from sandkeeper.config.pod import (
+    DEFAULT_POD,
+    ClaimTemplate,
+    ClaimVolume,
+    Egress,
+    EgressPort,
+    EgressRule,
+    EmptyDirVolume,
+    HostPathVolume,
+    PodShape,
+    WorkspaceVolume,
+)
 from sandkeeper.config.resolution import RuntimeConfig, UlimitValue
 
 DEFAULT = made_from(resolved())
 
-FULL = replace(
+FULL_POD = PodShape(
+    runtime_class_name="gvisor",
+    node_selector={"pool": "sandboxes"},
+    affinity={"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1}]}},
+    tolerations=({"key": "sandboxes", "effect": "NoExecute", "tolerationSeconds": 0},),
+    priority_class_name="low",
+    image_pull_secrets=("registry",),
+    image_pull_policy="Always",
+    labels={"team": "agents"},
+    annotations={"note": "ä"},
+    ephemeral_storage=2**30,
+    gpu_resource="amd.com/gpu",
+    egress=Egress(
+        dns=True,
+        internet=True,
+        to=(
+            EgressRule("192.0.2.0/24", (EgressPort("TCP", 443), EgressPort("UDP", 1, 2))),
+            EgressRule("::/0"),
+        ),
+    ),
+)
+"""No field has its default."""
+
+FULL_ON_DOCKER = replace(
     DEFAULT,
     backend=Backend.POD,
     image="registry.example/team/tools:2@sha256:" + "0" * 64,
@@ -46,6 +88,9 @@ FULL = replace(
     init=False,
     image_fallback=True,
 )
+"""No field has its default, but for those of Pods."""
+
+FULL = replace(FULL_ON_DOCKER, pod=FULL_POD, workspace=ClaimVolume("shared"))
 """No field has its default."""
 
 ANOTHER: dict[str, Any] = {
@@ -72,6 +117,8 @@ ANOTHER: dict[str, Any] = {
     "extra_hosts": ("y:192.0.2.1",),
     "binds": ("/y:/y:rw",),
     "init": False,
+    "pod": PodShape(runtime_class_name="y"),
+    "workspace": EmptyDirVolume(1),
 }
 NAMES = [field.name for field in fields(RuntimeConfig)]
 
@@ -97,7 +144,23 @@ def test_all_single_changes_differ_from_each_other() -> None:
         pytest.param(DEFAULT, "v1-dac6e20b733f19ba", id="built-in"),
         pytest.param(replace(DEFAULT, backend=Backend.POD), "v1-7bd1c90d7f2d456a", id="built-in, as a Pod"),
         pytest.param(replace(DEFAULT, memory=512 * 1024**2), "v1-db72cfe0bb71f0bf", id="one field"),
-        pytest.param(FULL, "v1-e1c969bd4dc0802a", id="every field"),
+        pytest.param(FULL_ON_DOCKER, "v1-e1c969bd4dc0802a", id="every field but those of Pods"),
+        pytest.param(FULL, "v1-a27530e15b182d51", id="every field"),
+        pytest.param(
+            replace(DEFAULT, backend=Backend.POD, pod=PodShape(egress=Egress(dns=True))),
+            "v1-a88249a6367bcab4",
+            id="a Pod that may ask for names",
+        ),
+        pytest.param(
+            replace(DEFAULT, backend=Backend.POD, workspace=ClaimTemplate(size=1)),
+            "v1-26bb5bb69cf3d35e",
+            id="a Pod with a claim",
+        ),
+        pytest.param(
+            replace(DEFAULT, backend=Backend.POD, workspace=HostPathVolume("/srv")),
+            "v1-1b41d2a6c34ce128",
+            id="a Pod with a directory of its node",
+        ),
     ],
 )
 def test_golden_hashes(config: RuntimeConfig, expected: str) -> None:
@@ -121,6 +184,56 @@ def test_the_canonical_form_is_ascii_and_sorted() -> None:
     assert " " not in text.replace("apt-get update", "").replace("Zo\\u00eb ", "")
     assert list(read) == sorted(read)
     assert set(read) == set(NAMES) - NOT_SHAPING
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(PodShape)])
+def test_every_field_of_pods_either_shapes_them_or_is_named_as_one_that_does_not(name: str) -> None:
+    one: dict[str, Any] = {name: getattr(FULL_POD, name)}
+    none: dict[str, Any] = {name: getattr(DEFAULT_POD, name)}
+    assert one != none
+
+    alone = config_hash(replace(DEFAULT, pod=replace(DEFAULT_POD, **one)))
+    without = config_hash(replace(FULL, pod=replace(FULL_POD, **none)))
+
+    assert (alone == config_hash(DEFAULT)) is (name in POD_NOT_SHAPING)
+    assert (without == config_hash(FULL)) is (name in POD_NOT_SHAPING)
+
+
+def test_within_a_pod_too_what_is_built_in_is_left_out() -> None:
+    shape = PodShape(
+        image_pull_policy="Never", egress=Egress(to=(EgressRule("::/0", (EgressPort("TCP", 1),)),))
+    )
+
+    assert canonical_json(replace(DEFAULT, pod=shape)) == (
+        '{"backend":"docker","pod":{"egress":{"to":[{"cidr":"::/0","ports":[{"port":1,"protocol":"TCP"}]}]}}}'
+    )
+
+
+VOLUMES: list[WorkspaceVolume] = [
+    EmptyDirVolume(),
+    EmptyDirVolume(1),
+    EmptyDirVolume(2),
+    ClaimVolume("a"),
+    ClaimVolume("b"),
+    ClaimTemplate(size=1),
+    HostPathVolume("a"),
+    HostPathVolume("/a"),
+]
+
+
+def test_no_two_volumes_hash_alike() -> None:
+    hashes = {config_hash(replace(DEFAULT, workspace=volume)) for volume in VOLUMES}
+
+    assert len(hashes) == len(VOLUMES)
+
+
+def test_a_claim_that_is_there_stays_whatever_its_template_says() -> None:
+    templates = [
+        ClaimTemplate(size=1),
+        ClaimTemplate(size=2, storage_class="", access_modes=("ReadWriteMany",), retain=True),
+    ]
+
+    assert len({config_hash(replace(DEFAULT, workspace=template)) for template in templates}) == 1
 
 
 @given(st.permutations(list(FULL.env.items())), st.permutations(list(FULL.ulimits.items())))
@@ -171,6 +284,125 @@ def test_another_spelling_replaces_nobody(one: dict[str, Any], other: dict[str, 
 
     assert len(hashes) == 1
     assert None not in hashes
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_NEAR = {"topologyKey": "zone", "labelSelector": {}}
+_AWAY = {"topologyKey": "host", "labelSelector": {"matchLabels": {"a": "1", "b": "2"}}}
+_TAINT = {"key": "a", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"ephemeralStorage": "1g"}, {"ephemeralStorage": "1024Mi"}),
+        ({"tolerations": [_TAINT, {"key": "b"}, _TAINT]}, {"tolerations": [{"key": "b"}, _TAINT]}),
+        ({"tolerations": [{**_TAINT, "operator": "Equal", "value": ""}]}, {"tolerations": [_TAINT]}),
+        ({"egress": {"to": [{"cidr": "2001:DB8:0::/32"}]}}, {"egress": {"to": [{"cidr": "2001:db8::/32"}]}}),
+        (
+            {
+                "egress": {
+                    "to": [{"cidr": "::/0"}, {"cidr": "0.0.0.0/0", "ports": [{"port": 2}, {"port": 1}]}]
+                }
+            },
+            {
+                "egress": {
+                    "to": [
+                        {"cidr": "0.0.0.0/0", "ports": [{"port": 1}, {"port": 1, "endPort": 1}]},
+                        {"cidr": "0.0.0.0/0", "ports": [{"port": 2, "protocol": "TCP"}]},
+                        {"cidr": "::/0"},
+                    ],
+                    "dns": False,
+                }
+            },
+        ),
+        (
+            {"egress": {"to": [{"cidr": "::/0", "ports": [{"port": 1}]}, {"cidr": "::/0"}]}},
+            {"egress": {"to": [{"cidr": "::/0"}]}},
+        ),
+        (
+            {"affinity": {"podAffinity": {_REQUIRED: [_NEAR, _AWAY]}, "nodeAffinity": {}}},
+            {
+                "affinity": {
+                    "podAffinity": {_REQUIRED: [_AWAY, {**_NEAR, "namespaces": []}]},
+                    "podAntiAffinity": {_REQUIRED: []},
+                }
+            },
+        ),
+        ({"affinity": {}, "tolerations": [], "labels": {}, "egress": {"to": []}}, {}),
+        ({"imagePullSecrets": ["a"], "imagePullPolicy": "Always"}, {}),
+        ({"gpuResource": "amd.com/gpu"}, {}),
+    ],
+)
+def test_another_spelling_replaces_no_pod(one: dict[str, Any], other: dict[str, Any]) -> None:
+    operated = pods(ceilings={"egress": ["0.0.0.0/0", "::/0"]})
+
+    hashes = {resolved(under=policy(pod=said), operated=operated).config_hash for said in (one, other)}
+
+    assert len(hashes) == 1
+    assert None not in hashes
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # An empty selector takes every Pod, an absent one takes none.
+        ({"topologyKey": "a"}, {"topologyKey": "a", "labelSelector": {}}),
+        ({"topologyKey": "a"}, {"topologyKey": "a", "namespaceSelector": {}}),
+    ],
+)
+def test_what_selects_all_is_not_taken_for_what_selects_none(
+    one: dict[str, Any], other: dict[str, Any]
+) -> None:
+    hashes = {
+        resolved(
+            under=policy(pod={"affinity": {"podAffinity": {_REQUIRED: [term]}}}), operated=pods()
+        ).config_hash
+        for term in (one, other)
+    }
+
+    assert len(hashes) == 2
+    assert None not in hashes
+
+
+TARGETS = [
+    {"cidr": "0.0.0.0/0", "ports": [{"port": 443}]},
+    {"cidr": "0.0.0.0/0", "ports": [{"port": 443, "endPort": 500}, {"port": 53, "protocol": "UDP"}]},
+    {"cidr": "10.0.0.0/8"},
+    {"cidr": "10.0.0.0/16", "ports": [{"port": 1, "protocol": "SCTP"}]},
+    {"cidr": "::/0", "ports": [{"port": 443}]},
+]
+TAINTS = [{"key": "a"}, {"key": "a", "effect": "NoSchedule"}, {"operator": "Exists"}]
+
+
+@given(st.permutations(TARGETS), st.permutations(TAINTS), st.permutations(["a", "b", "c"]))
+def test_the_order_of_what_adds_up_does_not_matter(
+    targets: list[Any], taints: list[Any], values: list[str]
+) -> None:
+    def hash_of(targets: list[Any], taints: list[Any], values: list[str]) -> str | None:
+        expression = {"key": "pool", "operator": "NotIn", "values": values}
+        term = {"topologyKey": "host", "labelSelector": {"matchExpressions": [expression]}}
+        said = {
+            "egress": {"to": targets},
+            "tolerations": taints,
+            "affinity": {"podAntiAffinity": {_REQUIRED: [term]}},
+        }
+        operated = pods(ceilings={"egress": ["0.0.0.0/0", "::/0"]})
+        return resolved(under=policy(pod=said), operated=operated).config_hash
+
+    assert hash_of(targets, taints, values) == hash_of(TARGETS, TAINTS, ["a", "b", "c"]) is not None
+    assert hash_of(targets[1:], taints, values) != hash_of(targets, taints, values)
+    assert hash_of(targets, taints[1:], values) != hash_of(targets, taints, values)
+    assert hash_of(targets, taints, values[1:]) != hash_of(targets, taints, values)
+
+
+def test_what_is_for_pods_replaces_no_container() -> None:
+    under = policy(
+        pod={"runtimeClassName": "gvisor", "labels": {"a": "b"}, "egress": {"internet": True}},
+        workspace={"volume": {"emptyDir": {}}},
+    )
+
+    assert resolved(under=under).config_hash == resolved().config_hash
 
 
 def test_sections_that_do_not_shape_the_runtime_do_not_count() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from config.examples import ceilings, container, operator, policy, resolved
+from config.examples import ceilings, container, operator, pods, policy, resolved
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.container import ContainerTemplate
 from sandkeeper.config.builtin import BUILT_IN
@@ -179,3 +179,171 @@ def test_agents_entries_stand_under_the_same_ceilings() -> None:
 
     assert resolved(under=under).problem is not None
     assert resolved(under=under, operated=operator(ceilings={"networks": ["lan"]})).problem is None
+
+
+PODS_ALLOWED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"pod": {"egress": {"dns": True}}}, {"egress": ["dns"]}, "pod.egress.dns"),
+    ({"pod": {"egress": {"internet": True}}}, {"egress": ["internet"]}, "pod.egress.internet"),
+    (
+        {"pod": {"egress": {"to": [{"cidr": "10.1.2.0/24"}]}}},
+        {"egress": ["10.1.0.0/16"]},
+        "pod.egress.to: '10.1.2.0/24'",
+    ),
+    (
+        {"pod": {"egress": {"to": [{"cidr": "2001:db8:1::/48", "ports": [{"port": 1}]}]}}},
+        {"egress": ["10.1.0.0/16", "2001:DB8::/32"]},
+        "pod.egress.to: '2001:db8:1::/48'",
+    ),
+    (
+        {"container": {"gpus": "1"}, "pod": {"gpuResource": "devices.kubevirt.io/kvm"}},
+        {"gpuResources": ["devices.kubevirt.io/kvm"]},
+        "pod.gpuResource: 'devices.kubevirt.io/kvm'",
+    ),
+    (
+        {"workspace": {"volume": {"hostPath": {"path": "/srv/agents"}}}},
+        {"bindRoots": ["/srv"]},
+        "workspace.volume.hostPath: '/srv/agents'",
+    ),
+]
+
+
+def over_for_pods(said: dict[str, Any], **allowed: Any) -> str | None:
+    """What is told about a Pod that is above the ceilings."""
+    problem = resolved(under=policy(**said), operated=pods(ceilings=allowed)).problem
+    if problem is None:
+        return None
+    assert problem.reason in {Reason.CEILING_EXCEEDED, Reason.BIND_REFUSED}
+    return problem.message
+
+
+@pytest.mark.parametrize(("said", "allowed", "told"), PODS_ALLOWED)
+def test_pods_are_denied_by_default_and_allowed_by_the_installer(
+    said: dict[str, Any], allowed: dict[str, Any], told: str
+) -> None:
+    message = over_for_pods(said, gpus=True)
+
+    assert message is not None
+    assert message.startswith(told)
+    assert "ask the installer to add" in message
+    assert f"ceilings.{next(iter(allowed))}" in message
+    assert over_for_pods(said, **allowed, gpus=True) is None
+
+
+@pytest.mark.parametrize(("said", "allowed", "told"), PODS_ALLOWED)
+def test_what_is_allowed_elsewhere_does_not_help_a_pod(
+    said: dict[str, Any], allowed: dict[str, Any], told: str
+) -> None:
+    everything: dict[str, list[str]] = {}
+    for _, other, _ in PODS_ALLOWED:
+        for name, items in other.items():
+            everything[name] = [*everything.get(name, ()), *items]
+    others = {
+        name: [item for item in items if item not in allowed.get(name, ())]
+        for name, items in everything.items()
+    }
+
+    assert over_for_pods(said, gpus=True, **others) is not None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"dns": False, "internet": False, "to": []},
+    ],
+)
+def test_no_egress_needs_no_permission(said: dict[str, Any]) -> None:
+    assert over_for_pods({"pod": {"egress": said}}) is None
+
+
+@pytest.mark.parametrize(
+    ("cidr", "listed", "within"),
+    [
+        ("10.0.0.0/8", "10.0.0.0/8", True),
+        ("10.0.0.0/7", "10.0.0.0/8", False),
+        ("11.0.0.0/8", "10.0.0.0/8", False),
+        ("10.255.255.255/32", "10.0.0.0/8", True),
+        ("0.0.0.0/0", "10.0.0.0/8", False),
+        ("0.0.0.0/0", "0.0.0.0/0", True),
+        ("169.254.169.254/32", "0.0.0.0/0", True),
+        # What a network says as a number means another thing in the other family.
+        ("::a00:0/104", "10.0.0.0/8", False),
+        ("10.0.0.0/8", "::/0", False),
+        ("::/0", "0.0.0.0/0", False),
+        # The word stands for public addresses; which these are, a policy cannot narrow by naming one.
+        ("93.184.216.0/24", "internet", False),
+        ("10.0.0.0/8", "dns", False),
+    ],
+)
+def test_a_network_lies_within_one_that_is_listed(*, cidr: str, listed: str, within: bool) -> None:
+    said = {"pod": {"egress": {"to": [{"cidr": cidr}]}}}
+
+    assert (over_for_pods(said, egress=[listed]) is None) is within
+
+
+def test_every_network_has_to_lie_within_one() -> None:
+    to = [{"cidr": cidr} for cidr in ("10.0.0.0/24", "10.9.0.0/24", "11.0.0.0/8", "12.0.0.0/8")]
+
+    message = over_for_pods({"pod": {"egress": {"to": to}}}, egress=["10.0.0.0/16", "10.9.0.0/16"])
+
+    assert message is not None
+    assert message.count("pod.egress.to") == 2
+    assert "11.0.0.0/8" in message
+    assert "12.0.0.0/8" in message
+
+
+@pytest.mark.parametrize(
+    ("dns", "servers", "egress", "allowed"),
+    [
+        (True, ["192.0.2.53"], ["dns"], False),
+        (True, ["192.0.2.53"], ["dns", "192.0.2.0/24"], True),
+        (True, ["192.0.2.53", "2001:db8::53"], ["dns", "192.0.2.0/24"], False),
+        (True, ["2001:db8::53"], ["dns", "2001:db8::53/128"], True),
+        # The word opens no port 53 of an address that somebody names.
+        (True, ["192.0.2.53"], ["dns", "internet"], False),
+        (False, ["192.0.2.53"], ["dns"], True),
+        (True, [], ["dns"], True),
+    ],
+)
+def test_named_dns_servers_are_no_way_around(
+    *, dns: bool, servers: list[str], egress: list[str], allowed: bool
+) -> None:
+    message = over_for_pods({"container": {"dns": servers}, "pod": {"egress": {"dns": dns}}}, egress=egress)
+
+    assert (message is None) is allowed
+    if message is not None:
+        assert message.startswith("container.dns: ")
+
+
+def test_gpus_of_pods() -> None:
+    said = {"container": {"gpus": "1"}, "pod": {"gpuResource": "nvidia.com/gpu"}}
+
+    message = over_for_pods(said)
+
+    assert message is not None
+    assert "ceilings.gpus" in message
+    assert over_for_pods(said, gpus=True) is None
+    # Nobody asks for any.
+    assert over_for_pods({"pod": {"gpuResource": "devices.kubevirt.io/kvm"}}) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/srv", "/srv/../etc", "/srv2/a", "/etc/kubernetes", "/var/lib/kubelet/pods", "/", "/srv/agents/../..",
+     "/srv/agents/.ssh", "/home/rain", "/srv/agents/docker.sock", "/proc/1"],
+)  # fmt: skip
+def test_directories_of_nodes_are_refused_as_binds_are(path: str) -> None:
+    said = {"workspace": {"volume": {"hostPath": {"path": path if path != "/" else "//"}}}}
+    roots = ["/srv/agents"] if path.startswith("/srv") else ["/"]
+
+    problem = resolved(under=policy(**said), operated=pods(ceilings={"bindRoots": roots})).problem
+
+    assert problem is not None
+    assert problem.reason is Reason.BIND_REFUSED
+    assert problem.message.startswith("workspace.volume.hostPath: ")
+
+
+def test_containers_need_no_permission_for_what_is_for_pods() -> None:
+    under = policy(pod={"egress": {"internet": True}, "gpuResource": "devices.kubevirt.io/kvm"})
+
+    assert resolved(under=under).problem is None

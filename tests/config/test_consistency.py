@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from config.examples import made_from, operator, policy, resolved, sandbox
+from config.examples import container, made_from, operator, pod, pods, policy, resolved, sandbox, volume
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.container import ContainerTemplate, Ulimit
 from sandkeeper.api.policy import Limits
-from sandkeeper.config.consistency import check
+from sandkeeper.config.consistency import check, check_pod
 from sandkeeper.config.tmpfs import normalise_tmpfs, parse_tmpfs
 
 
@@ -164,3 +164,69 @@ def test_temporary_file_systems_in_one_spelling() -> None:
     assert str(parse_tmpfs("//tmp/")) == "/tmp"
     assert str(parse_tmpfs("/tmp:ro,size=1m")) == "/tmp:ro,size=1m"
     assert normalise_tmpfs(["/a", "/b", "/a/:ro"]) == ("/b", "/a:ro")
+
+
+def of_a_pod(*, workdir: str = "/workspace", tmpfs: tuple[str, ...] = ("/tmp",), **said: Any) -> list[str]:
+    """Problems of a Pod's sections."""
+    found = list(
+        check_pod(
+            container(workdir=workdir, tmpfs=tmpfs),
+            pod(**said.get("pod", {})),
+            volume(**said["volume"]) if "volume" in said else None,
+        )
+    )
+    assert {problem.reason for problem in found} <= {Reason.INVALID_CONFIG}
+    return [problem.message for problem in found]
+
+
+CLAIM = {"claim": {"name": "a"}}
+
+
+@pytest.mark.parametrize("size", ["1048575", "0.5", "1k", "8388608t"])
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        (lambda size: {"pod": {"ephemeralStorage": size}}, "pod.ephemeralStorage"),
+        (lambda size: {"volume": {"emptyDir": {"sizeLimit": size}}}, "workspace.volume.emptyDir.sizeLimit"),
+        (lambda size: {"volume": {"template": {"size": size}}}, "workspace.volume.template.size"),
+    ],
+)
+def test_sizes_of_disks_that_nobody_means(size: str, said: Any, field: str) -> None:
+    (message,) = of_a_pod(**said(size))
+
+    assert message.startswith(f"{field}: ")
+    assert size in message
+    assert of_a_pod(**said("1m")) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"workdir": "/"}, "workspace.volume is mounted at container.workdir"),
+        ({"workdir": "//"}, "workspace.volume is mounted at container.workdir"),
+        ({"workdir": "/tmp/"}, "container.tmpfs and workspace.volume are both at /tmp"),
+        (
+            {"workdir": "/a", "tmpfs": ("/b", "/a/.:size=1m")},
+            "container.tmpfs and workspace.volume are both at /a",
+        ),
+    ],
+)
+def test_a_volume_without_a_place(fields: dict[str, Any], message: str) -> None:
+    (found,) = of_a_pod(**fields, volume=CLAIM)
+
+    assert found.startswith(message)
+    assert of_a_pod(**fields) == [], "nobody asked for a volume"
+
+
+@pytest.mark.parametrize("workdir", ["/tmp/a", "/tmpx", "/workspace"])
+def test_a_volume_beside_or_inside_what_is_temporary(workdir: str) -> None:
+    assert of_a_pod(workdir=workdir, volume=CLAIM) == []
+
+
+def test_what_is_wrong_with_pods_does_not_trouble_containers() -> None:
+    under = policy(pod={"ephemeralStorage": "1k"})
+
+    made_from(resolved(under=under))
+    problem = resolved(under=under, operated=pods()).problem
+    assert problem is not None
+    assert problem.reason is Reason.INVALID_CONFIG

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from config.examples import made_from, operator, policy, resolved, sandbox
+from config.examples import made_from, operator, pods, policy, resolved, sandbox
 from sandkeeper.api.conditions import Reason
+from sandkeeper.api.policy import AgentSandboxPolicySpec
 from sandkeeper.config.limits import is_image_allowed
 
 GPUS = operator(ceilings={"gpus": True})
@@ -102,3 +103,63 @@ def test_what_nobody_says_is_as_much_as_the_limits_allow() -> None:
     config = resolved(under=policy(limits={"memory": "1g", "cpus": 2, "pidsLimit": 100})).config
     assert config is not None
     assert (config.memory, config.milli_cpus, config.pids_limit) == (2**30, 2000, 100)
+
+
+LANS = {"ceilings": {"networks": ["lan"], "egress": ["internet"]}}
+ISOLATED = {"requireNetworkIsolation": True}
+
+
+@pytest.mark.parametrize(
+    "under",
+    [
+        policy(limits=ISOLATED, container={"network": "lan"}),
+        policy(limits=ISOLATED, agents=[{"id": "dev", "container": {"network": "lan"}}]),
+    ],
+)
+def test_isolation_that_is_required_holds_for_the_policy_itself_too(under: AgentSandboxPolicySpec) -> None:
+    problem = resolved(under=under, operated=operator(**LANS)).problem
+
+    assert problem is not None
+    assert problem.reason is Reason.NETWORK_NOT_ISOLATED
+    assert problem.message.startswith("container.network: 'lan' is not isolated")
+    assert "use none" in problem.message
+
+
+def test_a_container_without_a_network_is_isolated() -> None:
+    resolution = resolved(under=policy(limits=ISOLATED))
+
+    made_from(resolution)
+    assert resolution.isolated is None
+
+
+@pytest.mark.parametrize("required", [False, None])
+def test_isolation_that_nobody_requires(*, required: bool | None) -> None:
+    limits = {} if required is None else {"requireNetworkIsolation": required}
+
+    made_from(resolved(under=policy(limits=limits, container={"network": "lan"}), operated=operator(**LANS)))
+    made_from(resolved(under=policy(limits=limits), operated=pods()))
+
+
+@pytest.mark.parametrize("enforced", [True, False])
+@pytest.mark.parametrize("egress", [{}, {"internet": True}])
+def test_a_pod_is_isolated_where_the_installer_says_so(*, enforced: bool, egress: dict[str, Any]) -> None:
+    operated = pods(**LANS, pod={"networkPolicyEnforced": enforced})
+    under = policy(limits=ISOLATED, pod={"egress": egress})
+
+    resolution = resolved(under=under, operated=operated)
+
+    assert resolution.isolated is enforced
+    if enforced:
+        made_from(resolution)
+    else:
+        assert resolution.problem is not None
+        assert resolution.problem.reason is Reason.NETWORK_NOT_ISOLATED
+        assert resolution.problem.message.startswith("limits.requireNetworkIsolation: ")
+        assert "pod.networkPolicyEnforced" in resolution.problem.message
+
+
+def test_isolation_is_told_where_nobody_requires_it() -> None:
+    assert resolved(operated=pods()).isolated is False
+    assert resolved(operated=pods(pod={"networkPolicyEnforced": True})).isolated is True
+    assert resolved(under=policy(backend="docker"), operated=pods()).isolated is None
+    assert resolved(under=policy(mode="off"), operated=pods()).isolated is None

@@ -19,6 +19,13 @@ def test_the_ceilings_allow_nothing_by_default() -> None:
         {"ceilings": {"bindRoots": ["/srv/../etc"]}},
         {"ceilings": {"breakGlass": ["everything"]}},
         {"ceilings": {"privileged": True}},
+        {"ceilings": {"egress": ["everything"]}},
+        {"ceilings": {"egress": ["DNS"]}},
+        {"ceilings": {"egress": ["10.1.0.0"]}},
+        {"ceilings": {"egress": ["10.1.0.1/16"]}},
+        {"ceilings": {"egress": ["::ffff:10.0.0.0/104"]}},
+        {"pod": {"setupWorkers": 0}},
+        {"pod": {"networkPolicyEnforced": "perhaps"}},
         {"docker": {"seccompProfiles": "profiles"}},
         {"backends": ["podman"]},
         {"workers": 0},
@@ -27,3 +34,16 @@ def test_the_ceilings_allow_nothing_by_default() -> None:
 def test_a_mistake_is_not_passed_over(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         OperatorConfig.model_validate(fields)
+
+
+def test_nothing_is_taken_for_enforced_that_nobody_states() -> None:
+    config = OperatorConfig()
+
+    assert config.pod.network_policy_enforced is False
+    assert config.backends == ("docker",)
+
+
+def test_what_pods_may_reach() -> None:
+    egress = ("dns", "internet", "10.1.0.0/16", "2001:db8::/32", "0.0.0.0/0")
+
+    assert OperatorConfig.model_validate({"ceilings": {"egress": egress}}).ceilings.egress == egress

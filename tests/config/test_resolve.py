@@ -12,12 +12,14 @@ from config.examples import (
     container,
     made_from,
     operator,
+    pods,
     policy,
     resolved,
     sandbox,
 )
 from sandkeeper.api.conditions import Reason
 from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.operator import OperatorConfig
 from sandkeeper.config.resolution import Problem, Resolution
 from sandkeeper.config.resolve import resolve
 
@@ -132,6 +134,11 @@ def test_the_operators_default_policy_serves_each_namespace_apart() -> None:
             {"limits": {"pidsLimit": 1}, "agents": [{"id": "dev", "container": {"pidsLimit": 2}}]},
             Reason.LIMIT_EXCEEDED,
         ),
+        ({"workspace": {"volume": {"claim": {"name": "a"}}}}, Reason.UNSUPPORTED_FIELD),
+        (
+            {"limits": {"requireNetworkIsolation": True}, "container": {"network": "lan"}},
+            Reason.NETWORK_NOT_ISOLATED,
+        ),
         ({"container": {"network": "lan"}}, Reason.CEILING_EXCEEDED),
         ({"container": {"binds": ["/etc:/x"]}}, Reason.BIND_REFUSED),
     ],
@@ -145,6 +152,31 @@ def test_once_the_key_is_known_it_is_told(under: dict[str, Any], reason: Reason)
     assert resolution.problem is not None
     assert resolution.problem.reason is reason
     assert (resolution.config, resolution.config_hash) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (4, Reason.INVALID_CONFIG),
+        (3, Reason.UNSUPPORTED_FIELD),
+        (2, Reason.LIMIT_EXCEEDED),
+        (1, Reason.CEILING_EXCEEDED),
+    ],
+)
+def test_what_cannot_be_made_is_told_before_what_may_not(wrong: int, reason: Reason) -> None:
+    said: list[dict[str, Any]] = [
+        {"capDrop": []},
+        {"memory": "2g"},
+        {"imageFallback": True},
+        {"workdir": "/proc"},
+    ]
+    container = {name: value for part in said[:wrong] for name, value in part.items()}
+    under = policy(limits={"memory": "1g"}, agents=[{"id": "dev", "container": container}])
+
+    problem = resolved(under=under, operated=pods()).problem
+
+    assert problem is not None
+    assert problem.reason is reason
 
 
 def test_more_problems_than_anybody_reads() -> None:
@@ -178,20 +210,24 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
     ),
     tmpfs=st.lists(TEXT | st.builds("/{}:{}".format, TEXT, TEXT), max_size=3),
     capabilities=st.lists(TEXT, max_size=3),
+    operated=st.sampled_from([operator(), pods(ceilings={"egress": ["dns"]})]),
 )
 def test_resolving_never_raises_and_never_lets_garbage_through(
+    *,
     env: dict[str, str],
     binds: list[str],
     texts: dict[str, str],
     tmpfs: list[str],
     capabilities: list[str],
+    operated: OperatorConfig,
 ) -> None:
     # As if admission had been passed by altogether.
     said = container().model_copy(
         update={"env": env, "binds": binds, "tmpfs": tmpfs, "cap_drop": capabilities, **texts}
     )
 
-    resolution = resolved(under=policy().model_copy(update={"container": said}))
+    under = policy(pod={"egress": {"dns": True}}).model_copy(update={"container": said})
+    resolution = resolved(under=under, operated=operated)
 
     assert (resolution.config is None) == (resolution.problem is not None)
     if resolution.config is not None:
