@@ -168,14 +168,6 @@ def test_hold_until_a_time_elsewhere_is_written_in_utc(home: Home) -> None:
     assert home.annotations("rain")["sandkeeper.dev/hold-until"] == "2100-01-01T00:00:00.000000Z"
 
 
-def test_exec_in_a_pod_says_what_to_do_instead(home: Home) -> None:
-    runtime = {"backend": "pod", "name": "rain-pod", "id": "uid", "createdAt": "2026-01-01T00:00:00Z"}
-    home.say("rain", ready="True", reason="Running", runtime=runtime)
-    said = home.run("exec", "rain", "--", "true")
-    assert said.exit_code == 125
-    assert f"kubectl exec -n {home.namespace} rain-pod" in said.output
-
-
 def test_exec_without_a_sandbox_says_so(home: Home) -> None:
     home.say("rain", ready="True", reason="NotSandboxed", phase="NotSandboxed")
     said = home.run("exec", "rain", "--", "true")

@@ -8,7 +8,10 @@ One module for each subcommand (``run``, ``get``, ``touch``, ``hold``, ``execute
 ``failures``       what went wrong, in words that help
 ``sandboxes``      what a Sandbox says of itself
 ``waiting``        until it is ready
-``attachment``     a command in a container, its streams joined to ours
+``attachment``     a command in a sandbox, its streams joined to ours
+``containers``     such commands in Docker containers
+``pods``           such commands in Pods
+``channels``       several streams over one connection to the API server
 ``terminal``       our own terminal meanwhile
 ``keepalive``      a long command counts as one long use
 ``configuration``  the operator's configuration file

@@ -49,6 +49,23 @@ class Cluster:
             ((named if self._context else active) or {}).get("context", {}).get("namespace") or "default"
         )
 
+    @cached_property
+    def client(self) -> Any:  # noqa: ANN401 - the client has no types
+        """The official client."""
+        from kubernetes import client, config  # noqa: PLC0415 - slow to import
+
+        with plainly("read the kubeconfig"):
+            configuration = client.Configuration()
+            # One refused connection is an answer; three, with warnings in between, are not a better one.
+            configuration.retries = False
+            if self._is_inside:
+                config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            else:
+                config.load_kube_config(  # type: ignore[no-untyped-call]
+                    config_file=self._config_file, context=self._context, client_configuration=configuration
+                )
+        return client.ApiClient(configuration)
+
     def get(self, name: str) -> Object:
         """Return one Sandbox."""
         return self._one(name, "get", lambda: self._objects.get_namespaced_custom_object(**self._named(name)))
@@ -110,6 +127,19 @@ class Cluster:
         spec: Object = found["spec"]
         return spec
 
+    def pod(self, name: str) -> Any | None:  # noqa: ANN401 - the client has no types
+        """Return a Pod; None: there is none of that name."""
+        from kubernetes.client import CoreV1Api  # noqa: PLC0415 - slow to import
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - slow to import
+
+        with plainly(f"get Pod {name!r} in namespace {self.namespace!r}"):
+            try:
+                return CoreV1Api(self.client).read_namespaced_pod(name, self.namespace)
+            except ApiException as error:
+                if error.status != _NOT_FOUND:
+                    raise
+        return None
+
     def _listed(self, *, all_namespaces: bool, **options: Any) -> Object:
         where = _place_of(SANDBOX)
         with plainly(
@@ -161,19 +191,9 @@ class Cluster:
 
     @cached_property
     def _objects(self) -> Any:  # noqa: ANN401 - the client has no types
-        from kubernetes import client, config  # noqa: PLC0415 - slow to import
+        from kubernetes.client import CustomObjectsApi  # noqa: PLC0415 - slow to import
 
-        with plainly("read the kubeconfig"):
-            configuration = client.Configuration()
-            # One refused connection is an answer; three, with warnings in between, are not a better one.
-            configuration.retries = False
-            if self._is_inside:
-                config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-            else:
-                config.load_kube_config(  # type: ignore[no-untyped-call]
-                    config_file=self._config_file, context=self._context, client_configuration=configuration
-                )
-        return client.CustomObjectsApi(client.ApiClient(configuration))
+        return CustomObjectsApi(self.client)
 
 
 def _place_of(resource: Resource) -> dict[str, str]:

@@ -1,23 +1,21 @@
 """``sandkeeper exec``: a command in a sandbox."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final
 
 import click
 
 from sandkeeper.api.policy import Backend
 from sandkeeper.cli import terminal
+from sandkeeper.cli.attachment import WayIn, join
 from sandkeeper.cli.cluster import Cluster
 from sandkeeper.cli.failures import Failure
 from sandkeeper.cli.keepalive import KeptAlive, interval_of
 from sandkeeper.cli.options import speaks_to_cluster
 from sandkeeper.cli.sandboxes import Object, ready_of
 from sandkeeper.cli.waiting import wait_until_ready
-
-if TYPE_CHECKING:
-    from docker import APIClient
 
 __all__ = ["command"]
 
@@ -28,7 +26,7 @@ class _NotTheCommand(Failure):
     exit_code = 125
 
 
-_ENGINE_SECONDS: Final = 60
+_WAYS_IN: Final[Mapping[str, str]] = {Backend.DOCKER: "containers", Backend.POD: "pods"}
 
 
 @click.command("exec")
@@ -66,54 +64,22 @@ def command(
 
 
 def _run(cluster: Cluster, sandbox: Object, arguments: tuple[str, ...], *, stdin: bool, tty: bool) -> int:
-    container = _container_of(sandbox)
-    with _engine(sandbox["status"]["runtime"].get("node", "")) as client:
-        from sandkeeper.cli.attachment import run_attached  # noqa: PLC0415 - imports docker
+    way_in = _way_into(sandbox)
+    with (
+        way_in(cluster, sandbox) as begin,
+        KeptAlive(cluster, sandbox["metadata"]["name"], interval=interval_of(cluster, sandbox)),
+        begin(arguments, stdin=stdin, tty=tty) as attachment,
+    ):
+        return join(attachment, stdin=stdin, tty=tty)
 
-        with KeptAlive(cluster, sandbox["metadata"]["name"], interval=interval_of(cluster, sandbox)):
-            return run_attached(client, container, arguments, stdin=stdin, tty=tty)
 
-
-def _container_of(sandbox: Object) -> str:
+def _way_into(sandbox: Object) -> WayIn:
     name, runtime = sandbox["metadata"]["name"], sandbox["status"].get("runtime")
     if runtime is None:
         raise Failure(
             f"Sandbox {name!r} has no runtime to run a command in: {ready_of(sandbox)}. "
             "Where its policy says mode off, the agent's commands run on the host."
         )
-    if runtime["backend"] != Backend.DOCKER:
-        raise Failure(
-            f"The runtime of Sandbox {name!r} is a {runtime['backend']}, and this version runs commands in Docker "
-            f"containers only. For a Pod: kubectl exec -n {sandbox['metadata']['namespace']} {runtime['name']} -- ..."
-        )
-    container: str = runtime["id"]
-    return container
-
-
-@contextmanager
-def _engine(identity: str) -> Iterator["APIClient"]:
-    """Connect to the engine of $DOCKER_HOST, which has to be the one that the runtime is on."""
-    import requests  # noqa: PLC0415 - slow to import
-    from docker import APIClient  # noqa: PLC0415 - slow to import
-    from docker.errors import APIError, DockerException  # noqa: PLC0415 - slow to import
-    from docker.utils import kwargs_from_env  # noqa: PLC0415 - slow to import
-
-    client = None
-    try:
-        client = APIClient(version="auto", timeout=_ENGINE_SECONDS, **kwargs_from_env())
-        found = client.info()["ID"]
-        if identity and found != identity:
-            raise Failure(
-                f"The runtime is on the Docker engine {identity}, but $DOCKER_HOST leads to {found}: "
-                "name the right one."
-            )
-        yield client
-    except APIError as error:
-        raise Failure(f"The Docker engine refused: {error.explanation or error}") from error
-    except BrokenPipeError:
-        raise  # whoever reads our output has gone, which is no fault of the engine
-    except (DockerException, requests.RequestException, OSError) as error:
-        raise Failure(f"The Docker engine was not reached: {error}") from error
-    finally:
-        if client is not None:
-            client.close()
+    # Each imports what is slow to import, and that the other does not need.
+    found: WayIn = import_module(f"sandkeeper.cli.{_WAYS_IN[runtime['backend']]}").way_in
+    return found

@@ -1,0 +1,146 @@
+"""Commands in Pods, by the API server."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import click
+from kubernetes.client import CoreV1Api
+
+from sandkeeper.cli import terminal
+from sandkeeper.cli.attachment import STDERR, STDOUT, Begin
+from sandkeeper.cli.channels import Channels, RefusedError
+from sandkeeper.cli.cluster import Cluster
+from sandkeeper.cli.failures import Failure, plainly
+from sandkeeper.cli.sandboxes import Object
+
+__all__ = ["way_in"]
+
+_CONTAINER: Final = "sandbox"
+_RUNNING: Final = "Running"
+
+_STDIN: Final = 0
+_VERDICT: Final = 3
+_SIZE: Final = 4
+
+_NOT_STARTED: Final = (
+    (127, ("executable file not found", "no such file or directory")),
+    (126, ("permission denied", "not a directory")),
+)
+"""What a shell would end with, by the words of the container runtime. Docker's engine finds it out like this, too."""
+_RUNTIME_SAYS: Final = "OCI runtime exec failed: "
+
+
+@contextmanager
+def way_in(cluster: Cluster, sandbox: Object) -> Iterator[Begin]:
+    """Look for the Pod, which has to be the very one that was recorded."""
+    name: str = sandbox["status"]["runtime"]["name"]
+    _check(cluster, name, sandbox)
+
+    @contextmanager
+    def begin(command: Sequence[str], *, stdin: bool, tty: bool) -> Iterator[_Attachment]:
+        with _connected(cluster, name, command, stdin=stdin, tty=tty) as channels:
+            attachment = _Attachment(channels)
+            if tty:
+                attachment.resize()
+            yield attachment
+
+    yield begin
+
+
+def _check(cluster: Cluster, name: str, sandbox: Object) -> None:
+    pod = cluster.pod(name)
+    whose = f"Pod {name!r} of Sandbox {sandbox['metadata']['name']!r}"
+    if pod is None:
+        raise Failure(f"{whose} is gone. An operator that runs makes another: try again in a moment.")
+    if pod.metadata.uid != sandbox["status"]["runtime"]["id"]:
+        raise Failure(
+            f"{whose} is another one than was recorded, by its UID {pod.metadata.uid}. "
+            "An operator that runs will say what it is: try again in a moment."
+        )
+    if pod.status.phase != _RUNNING:
+        raise Failure(f"{whose} does not run: it is {pod.status.phase}.")
+
+
+@contextmanager
+def _connected(
+    cluster: Cluster, name: str, command: Sequence[str], *, stdin: bool, tty: bool
+) -> Iterator[Channels]:
+    what = f"run a command in Pod {name!r}"
+    # With a terminal, the command has one stream for all that it prints.
+    wanted: dict[str, Any] = {
+        "container": _CONTAINER,
+        "stdin": stdin,
+        "stdout": True,
+        "stderr": not tty,
+        "tty": tty,
+    }
+    params = [(key, str(value).lower()) for key, value in wanted.items()]
+    params += [("command", word) for word in command]
+    path = f"/api/v1/namespaces/{cluster.namespace}/pods/{name}/exec"
+    try:
+        with plainly(what):
+            channels = Channels(cluster.client, path, params)
+    except RefusedError as error:
+        with plainly(what):
+            CoreV1Api(cluster.client).connect_get_namespaced_pod_exec(
+                name, cluster.namespace, command=list(command), **wanted
+            )
+        raise Failure(f"Cannot {what}: {error}") from error
+    with channels:
+        yield channels
+
+
+class _Attachment:
+    """The streams of one command."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._verdict: bytes | None = None
+
+    def send(self, data: bytes) -> None:
+        self._channels.send(_STDIN, data)
+
+    def end_input(self) -> None:
+        self._channels.end(_STDIN)
+
+    def output(self) -> Iterator[tuple[int, bytes]]:
+        try:
+            while (message := self._channels.receive()) is not None:
+                channel, data = message
+                if channel in {STDOUT, STDERR}:
+                    yield channel, data
+                elif channel == _VERDICT:
+                    self._verdict = data
+        except ConnectionError as error:
+            raise _lost(str(error)) from error
+
+    def resize(self) -> None:
+        rows, columns = terminal.size()
+        self._channels.post(_SIZE, json.dumps({"Width": columns, "Height": rows}).encode())
+
+    def exit_code(self) -> int:
+        if self._verdict is None:
+            raise _lost("the API server did not say how it ended")
+        verdict = json.loads(self._verdict)
+        if verdict["status"] == "Success":
+            return 0
+        for cause in (verdict.get("details") or {}).get("causes") or ():
+            if cause.get("reason") == "ExitCode":
+                return int(cause["message"])
+        return _code_of(verdict.get("message", ""))
+
+
+def _code_of(message: str) -> int:
+    """Return the exit code for a command that was not started, or raise what else went wrong."""
+    said = message.partition(_RUNTIME_SAYS)[2]
+    for code, words in _NOT_STARTED:
+        if any(each in said for each in words):
+            click.echo(said, err=True)
+            return code
+    raise Failure(f"The command was not run: {message}")
+
+
+def _lost(why: str) -> Failure:
+    return Failure(f"The connection to the command was lost, and it may still run: {why}")
