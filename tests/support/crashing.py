@@ -1,8 +1,9 @@
 """The operator with one step at which it dies by SIGKILL: ``python -m support.crashing STEP run --config ...``.
 
 STEP is ``before:NAME`` or ``after:NAME``, NAME a step that changes something: a method of the Docker backend
-(create, start, setup, remove ...) or a write (status, finalizer). ``NAME*N`` dies at the N-th time. Nothing of the
-operator is replaced; the step is carried out by its own code, and the process is gone before or after it.
+(create, start, setup, remove ...), of the other one (pod.create ...), or a write (status, finalizer). ``NAME*N`` dies at
+the N-th time. Nothing of the operator is replaced; the step is carried out by its own code, and the process is gone
+before or after it.
 """
 
 import os
@@ -14,7 +15,9 @@ from typing import Any
 from sandkeeper.cli import main
 from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.runtimes.docker import DockerRuntimes
+from sandkeeper.runtimes.pod.backend import PodRuntimes
 
+_POD = "pod."
 _WRITES = {"status": "write_status", "finalizer": "add_finalizer", "release": "drop_finalizer"}
 
 
@@ -34,11 +37,19 @@ def _dying(method: Callable[..., Any], *, before: bool, times: int) -> Callable[
     return step
 
 
+def _place(name: str) -> tuple[type, str]:
+    if name in _WRITES:
+        return Keeper, _WRITES[name]
+    if name.startswith(_POD):
+        return PodRuntimes, name.removeprefix(_POD)
+    return DockerRuntimes, name
+
+
 def arm(step: str) -> None:
     """Set the step at which this process dies."""
     when, _, rest = step.partition(":")
     name, _, times = rest.partition("*")
-    owner, method = (Keeper, _WRITES[name]) if name in _WRITES else (DockerRuntimes, name)
+    owner, method = _place(name)
     original = getattr(owner, method)
     setattr(owner, method, _dying(original, before=when == "before", times=int(times or 1)))
 

@@ -135,12 +135,12 @@ class Sandboxes:
 
     def __init__(self, cluster: Any, namespace: str, image: str) -> None:
         self._cluster = cluster
-        self._namespace = namespace
+        self.namespace = namespace
         self.image = image
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl in the namespace and return what it prints."""
-        return str(self._cluster.kubectl("-n", self._namespace, *arguments, stdin=stdin))
+        return str(self._cluster.kubectl("-n", self.namespace, *arguments, stdin=stdin))
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Apply objects."""
@@ -151,7 +151,7 @@ class Sandboxes:
         return {
             "apiVersion": "sandkeeper.dev/v1alpha1",
             "kind": "Sandbox",
-            "metadata": {"name": name, "namespace": self._namespace},
+            "metadata": {"name": name, "namespace": self.namespace},
             "spec": {"agentId": name, **spec},
         }
 
@@ -161,7 +161,7 @@ class Sandboxes:
         return {
             "apiVersion": "sandkeeper.dev/v1alpha1",
             "kind": "AgentSandboxPolicy",
-            "metadata": {"name": name, "namespace": self._namespace},
+            "metadata": {"name": name, "namespace": self.namespace},
             "spec": {"container": container, **spec},
         }
 
