@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from kubernetes import client as kubernetes
 from kubernetes.client.exceptions import ApiException
-from kubernetes.config import new_client_from_config
+from kubernetes.config import load_kube_config
 
 from testbed import kwok, probes, progress
 
@@ -140,12 +140,7 @@ def fake_nodes(layout: Layout, bed: Bed, *, count: int = 1, prefix: str = "fake"
     """
     kwok.ensure(layout)
     group = f"{prefix}-{secrets.token_hex(3)}"
-    made_client = new_client_from_config(  # type: ignore[no-untyped-call]
-        config_file=bed.kubeconfig,
-        # The client writes the keys to files, which a process that is killed leaves: not outside of the bed.
-        temp_file_path=str(layout.pki / "clients"),
-    )
-    with made_client as connection:
+    with _connect(layout, bed) as connection:
         core = kubernetes.CoreV1Api(connection)
         _remove_stale(layout, core)
         run = kwok.start(layout, group=group, kubeconfig=Path(bed.kubeconfig))
@@ -165,6 +160,17 @@ def fake_nodes(layout: Layout, bed: Bed, *, count: int = 1, prefix: str = "fake"
                 _clear(core, group, made.names)
             finally:
                 kwok.stop(layout, run)
+
+
+def _connect(layout: Layout, bed: Bed) -> kubernetes.ApiClient:
+    configuration = kubernetes.Configuration()
+    load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=bed.kubeconfig,
+        client_configuration=configuration,
+        # The library writes the keys to files, which a killed process leaves behind: let them be in the bed.
+        temp_file_path=str(layout.pki / "clients"),
+    )
+    return kubernetes.ApiClient(configuration)
 
 
 def _remove_stale(layout: Layout, core: kubernetes.CoreV1Api) -> None:
