@@ -106,7 +106,9 @@ def test_drain_takes_the_pod_and_the_operator_makes_another(
     before = pod_sandboxes.wait("rain", "Running")
     node, name = before["runtime"]["node"], before["runtime"]["name"]
     # Only this Pod: other tests have theirs on the node.
-    chosen = f"--pod-selector=sandkeeper.dev/key-hash={pods()[0]['metadata']['labels']['sandkeeper.dev/key-hash']}"
+    chosen = (
+        f"--pod-selector=sandkeeper.dev/key-hash={pods()[0]['metadata']['labels']['sandkeeper.dev/key-hash']}"
+    )
     try:
         said = cluster.kubectl("drain", node, chosen, "--delete-emptydir-data", "--timeout=60s")
     finally:
@@ -184,7 +186,7 @@ def test_setup_runs_once_and_its_failure_tells_the_end_of_its_output(
     )
     status = pod_sandboxes.wait("good", "Running")
     assert status["runtime"]["setup"] == "Complete"
-    said = pod_sandboxes.kubectl("exec", status["runtime"]["name"], "--", "cat", "/tmp/setup")
+    said = pod_sandboxes.kubectl("exec", status["runtime"]["name"], "--", "sh", "-c", "cat /tmp/setup")
     assert said == "ran\n"
     message = pod_sandboxes.wait("bad", "SetupFailed")["message"]
     assert "exit code 3" in message
@@ -212,8 +214,8 @@ def test_another_backend_is_drift_like_any_other(
     tiny_image: str,
 ) -> None:
     """To the engine and back, with an image that each of them has; the finalizer comes and goes with the container."""
-    here = {"backend": "pod", "hotWindowSeconds": 1}
-    there = {"backend": "docker", "hotWindowSeconds": 1, "container": {"image": tiny_image}}
+    here: dict[str, Any] = {"backend": "pod", "hotWindowSeconds": 1}
+    there: dict[str, Any] = {"backend": "docker", "hotWindowSeconds": 1, "container": {"image": tiny_image}}
     pod_sandboxes.apply(pod_sandboxes.policy(**here), pod_sandboxes.sandbox("rain"))
     pod_sandboxes.wait("rain", "Running")
     pod_sandboxes.apply(pod_sandboxes.policy(**there))

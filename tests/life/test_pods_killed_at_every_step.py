@@ -43,7 +43,7 @@ def test_while_it_creates(
     operator_factory(**serving_pods()).wait_ready()
     status = pod_sandboxes.wait("rain", "Running")
     assert [pod["metadata"]["uid"] for pod in pods()] == [status["runtime"]["id"]]
-    said = pod_sandboxes.kubectl("exec", status["runtime"]["name"], "--", "cat", "/tmp/setup")
+    said = pod_sandboxes.kubectl("exec", status["runtime"]["name"], "--", "sh", "-c", "cat /tmp/setup")
     assert said == "done\n"
 
 

@@ -1,8 +1,8 @@
 """The operator with one step at which it dies by SIGKILL: ``python -m support.crashing STEP run --config ...``.
 
 STEP is ``before:NAME`` or ``after:NAME``, NAME a step that changes something: a method of the Docker backend
-(create, start, setup, remove ...), of the other one (pod.create ...), or a write (status, finalizer). ``NAME*N`` dies at
-the N-th time. Nothing of the operator is replaced; the step is carried out by its own code, and the process is gone
+(create, start, setup, remove ...), of the other one (pod.create ...), or a write (status, finalizer). ``NAME*N`` dies
+at the N-th time. Nothing of the operator is replaced; the step is carried out by its own code, and the process is gone
 before or after it.
 """
 
