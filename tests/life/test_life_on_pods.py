@@ -229,3 +229,33 @@ def test_another_backend_is_drift_like_any_other(
     pod_sandboxes.wait("rain", "Running")
     wait_for(lambda: not pod_sandboxes.get("rain")["metadata"].get("finalizers"), what="nothing guards it")
     assert pod_sandboxes.status("rain").get("recoveries", 0) == 0
+
+
+def test_kubectl_tells_the_story(
+    pod_operator: OperatorProcess, pod_sandboxes: Sandboxes, pods: Pods, containers: Any
+) -> None:
+    """What a user asks first, and what he sees: wait, get -o wide, describe with its Events in order, exec, logs."""
+    pod_sandboxes.apply(
+        pod_sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 3}), pod_sandboxes.sandbox("rain")
+    )
+    pod_sandboxes.kubectl("wait", "--for=condition=Ready", "sandbox/rain", "--timeout=60s")
+    header, row = pod_sandboxes.kubectl("get", "sbx", "rain", "-o", "wide").splitlines()
+    status = pod_sandboxes.status("rain")
+    wide = dict(zip(header.split(), row.split(), strict=False))
+    assert (wide["NAME"], wide["BACKEND"], wide["PHASE"], wide["READY"]) == ("rain", "pod", "Ready", "True")
+    assert status["runtime"]["name"] in row
+    name = pods()[0]["metadata"]["name"]
+    assert pod_sandboxes.kubectl("exec", name, "--", "echo", "here") == "here\n"
+    assert pod_sandboxes.kubectl("logs", name) == ""
+    pod_sandboxes.kubectl("wait", "--for=jsonpath={.status.phase}=Pruned", "sandbox/rain", "--timeout=60s")
+    pod_sandboxes.touch("rain")
+    pod_sandboxes.wait("rain", "Running")
+
+    def told() -> list[str]:
+        lines = pod_sandboxes.kubectl("describe", "sandbox", "rain").partition("Events:")[2].splitlines()
+        return [line.split()[1] for line in lines if line.split()[:1] in (["Normal"], ["Warning"])]
+
+    story = ["Running", "Pruning", "Idle", "Running"]
+    wait_for(
+        lambda: [e for e in told() if e != "Creating"] == story, what="the Events", tell=lambda: str(told())
+    )

@@ -6,10 +6,10 @@ is dropped; conditions still say how things stand.
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
-from uuid import uuid4
 
 from sandkeeper.api.names import API_VERSION
 from sandkeeper.cluster.api import ApiError, KubeApi
@@ -68,7 +68,8 @@ class EventPoster:
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {
-                "name": f"{note.name[:200].rstrip('-.')}.{uuid4().hex[:16]}",
+                # In the order of time, as client-go does: `kubectl describe` sorts by seconds, and then by name.
+                "name": f"{note.name[:200].rstrip('-.')}.{time.time_ns():x}",
                 "namespace": note.namespace,
             },
             "involvedObject": {
