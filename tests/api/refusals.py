@@ -374,7 +374,8 @@ def _metadata() -> Iterator[Refusal]:
             )
     others = ("kubernetes.io/x", "k8s.io/x", "node.kubernetes.io/x", "pod-security.kubernetes.io/enforce",
               "container.apparmor.security.beta.kubernetes.io/sandbox", "cdi.k8s.io/x", "sandkeeper.dev/key-hash",
-              "x.sandkeeper.dev/y")  # fmt: skip
+              "x.sandkeeper.dev/y",
+        "node.kubernetes.io")  # fmt: skip
     for key in others:
         for field in ("labels", "annotations"):
             yield from _policy(

@@ -321,6 +321,10 @@ _TAINT = {"key": "a", "effect": "NoSchedule"}
             {"egress": {"to": [{"cidr": "::/0"}]}},
         ),
         (
+            {"egress": {"to": [{"cidr": "::/0"}, {"cidr": "::/0", "ports": [{"port": 1}]}]}},
+            {"egress": {"to": [{"cidr": "::/0"}]}},
+        ),
+        (
             {"affinity": {"podAffinity": {_REQUIRED: [_NEAR, _AWAY]}, "nodeAffinity": {}}},
             {
                 "affinity": {
