@@ -83,13 +83,25 @@ def shell_env(cluster: Cluster, namespace: str, tmp_path: Path) -> dict[str, str
 def test_the_readmes_commands_work(
     operator: OperatorProcess, sandboxes: Sandboxes, shell_env: dict[str, str]
 ) -> None:
-    assert len(ONE_LINERS) >= 10
     sandboxes.apply(sandboxes.policy())
+    run_the_commands(shell_env, but_not="kubectl exec")
+
+
+@pytest.mark.cluster
+def test_the_readmes_commands_work_on_pods(
+    pod_operator: OperatorProcess, pod_sandboxes: Sandboxes, shell_env: dict[str, str]
+) -> None:
+    pod_sandboxes.apply(pod_sandboxes.policy())
+    run_the_commands(shell_env, but_not="docker exec")
+
+
+def run_the_commands(shell_env: dict[str, str], *, but_not: str) -> None:
+    assert len(ONE_LINERS) >= 11
     stop = next(line for line in ONE_LINERS if "Stopped" in line)
     for command in [
         re.sub(r"^    ", "", APPLY, flags=re.MULTILINE),
         WAIT,
-        *(c for c in ONE_LINERS if c != stop),
+        *(c for c in ONE_LINERS if c != stop and not c.startswith(but_not)),
         stop,
     ]:
         done = subprocess.run(
