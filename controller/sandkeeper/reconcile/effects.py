@@ -35,8 +35,10 @@ class Effects:
         }
         wanted = {claim.resolution.config.backend.value for claim in claims if claim.resolution.config}
         unreachable: Unreachable | None = None
-        for backend in sorted(recorded.keys() | wanted | {b.value for b in self.runtimes}):
-            runtimes = self.runtimes.get(Backend(backend))
+        # By name: a status may record a backend that only a newer operator knows.
+        served = {backend.value: runtimes for backend, runtimes in self.runtimes.items()}
+        for backend in sorted(recorded.keys() | wanted | served.keys()):
+            runtimes = served.get(backend)
             if runtimes is None:
                 message = f"this operator does not serve the backend {backend!r}, which the status records"
                 unreachable = Unreachable(reason=Reason.BACKEND_UNAVAILABLE, message=message)

@@ -135,7 +135,6 @@ class Networks:
             if not isinstance(error, (Conflict, NotFound, NotLeader)):
                 logger.warning("Cannot remove the NetworkPolicy %s/%s: %s", namespace, name, error)
             return
-        self._needed_at.pop(policy.id, None)
         self._own = True
         try:
             self.cache.vanish(policy.id)
@@ -165,6 +164,8 @@ class Networks:
         )
 
     def _changed(self, old: _NetworkPolicy | None, new: _NetworkPolicy | None) -> None:
+        if new is None and old is not None:
+            self._needed_at.pop(old.id, None)
         if self._own:
             return
         for policy in (old, new):
