@@ -539,7 +539,7 @@ def _egress() -> Iterator[Refusal]:
     ):
         yield from refuse(f"to {cidr!r}", {"cidr": cidr}, "cidr", "should")
     for cidr in ("192.0.2.1/24", "2001:db8::1/32", "192.0.2.0/33", "999.0.2.0/24", "192.0.2/24", "::/129",
-                 "::ffff:192.0.2.0/120", "192.0.02.0/24", ":::/8"):  # fmt: skip
+                 "::ffff:192.0.2.0/120", "192.0.02.0/24", "2001:0db8::/32", "2001:db8:0:0::/64", ":::/8"):  # fmt: skip
         yield from refuse(
             f"to {cidr!r}",
             {"cidr": cidr},

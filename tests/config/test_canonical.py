@@ -298,7 +298,7 @@ _TAINT = {"key": "a", "effect": "NoSchedule"}
         ({"ephemeralStorage": "1g"}, {"ephemeralStorage": "1024Mi"}),
         ({"tolerations": [_TAINT, {"key": "b"}, _TAINT]}, {"tolerations": [{"key": "b"}, _TAINT]}),
         ({"tolerations": [{**_TAINT, "operator": "Equal", "value": ""}]}, {"tolerations": [_TAINT]}),
-        ({"egress": {"to": [{"cidr": "2001:DB8:0::/32"}]}}, {"egress": {"to": [{"cidr": "2001:db8::/32"}]}}),
+        ({"egress": {"to": [{"cidr": "2001:DB8::/32"}]}}, {"egress": {"to": [{"cidr": "2001:db8::/32"}]}}),
         (
             {
                 "egress": {

@@ -24,6 +24,7 @@ def test_the_ceilings_allow_nothing_by_default() -> None:
         {"ceilings": {"egress": ["10.1.0.0"]}},
         {"ceilings": {"egress": ["10.1.0.1/16"]}},
         {"ceilings": {"egress": ["::ffff:10.0.0.0/104"]}},
+        {"ceilings": {"egress": ["2001:0db8::/32"]}},
         {"pod": {"setupWorkers": 0}},
         {"pod": {"networkPolicyEnforced": "perhaps"}},
         {"docker": {"seccompProfiles": "profiles"}},
