@@ -37,6 +37,11 @@ ON_PODS: list[tuple[dict[str, Any], str, str]] = [
     ({"user": "auto"}, "container.user: auto", "uid:gid"),
     ({"binds": ["/srv/a:/a", "/srv/b:/b"]}, "container.binds: /srv/a:/a, /srv/b:/b", "workspace.volume"),
     ({"imageFallback": True}, "container.imageFallback: True", "leave imageFallback out"),
+    (
+        {"apparmorProfile": "docker-default"},
+        "container.apparmorProfile: docker-default",
+        "leave apparmorProfile out",
+    ),
 ]
 UNNAMED: list[tuple[dict[str, Any], str, str]] = [
     ({"dns": ["192.0.2.1"] * 4}, "container.dns: 4", "at most 3"),

@@ -106,6 +106,7 @@ SANDBOX: Final = Resource(
         Column(name="Policy", path=".status.policy", description="The policy as applied.", wide=True),
         Column(name="Image", path=".status.image", description="What the runtime was made from.", wide=True),
         Column(name="Runtime", path=".status.runtime.name", description="The runtime's name.", wide=True),
+        Column(name="Node", path=".status.runtime.node", description="Where it runs.", wide=True),
         Column(
             name="Next",
             path=".status.nextTransition.what",

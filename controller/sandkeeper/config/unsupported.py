@@ -25,6 +25,8 @@ _HOST_NAME: Final = re.compile(
 )
 _HOST_GATEWAY: Final = ":host-gateway"
 
+_DOCKERS: Final = "docker-default"
+
 _TMPFS_OPTION: Final = re.compile(r"rw|ro|exec|nosuid|nodev|size=[1-9][0-9]*[kKmMgG]?", re.ASCII)
 """What a volume in memory can be. The rest of what a mount takes, the kubelet decides."""
 
@@ -58,6 +60,11 @@ _OF_PODS: Final[tuple[tuple[str, Callable[[ContainerTemplate], object], str], ..
         "binds",
         lambda container: ", ".join(container.binds or ()),
         "a Pod has one volume, its workspace; leave binds out and say in workspace.volume where that is kept",
+    ),
+    (
+        "apparmor_profile",
+        lambda container: container.apparmor_profile if container.apparmor_profile == _DOCKERS else None,
+        "that is Docker's own profile; leave apparmorProfile out for the node's, or name one that the nodes have",
     ),
     (
         "image_fallback",
