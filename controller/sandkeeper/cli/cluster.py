@@ -1,7 +1,8 @@
 """The Sandboxes of one namespace, through the official client, for which speed does not matter here."""
 
+import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import ceil
 from pathlib import Path
@@ -20,6 +21,7 @@ _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _CONNECT_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 30.0
+_OK: Final = 200
 _NOT_FOUND: Final = 404
 
 
@@ -127,18 +129,39 @@ class Cluster:
         spec: Object = found["spec"]
         return spec
 
-    def pod(self, name: str) -> Any | None:  # noqa: ANN401 - the client has no types
+    def pod(self, name: str) -> Object | None:
         """Return a Pod; None: there is none of that name."""
-        from kubernetes.client import CoreV1Api  # noqa: PLC0415 - slow to import
         from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - slow to import
 
         with plainly(f"get Pod {name!r} in namespace {self.namespace!r}"):
             try:
-                return CoreV1Api(self.client).read_namespaced_pod(name, self.namespace)
+                return self.read(self.path_of_pod(name))
             except ApiException as error:
                 if error.status != _NOT_FOUND:
                     raise
         return None
+
+    def path_of_pod(self, name: str) -> str:
+        """Return the path at which the API server has a Pod."""
+        return f"/api/v1/namespaces/{self.namespace}/pods/{name}"
+
+    def read(self, path: str, params: Sequence[tuple[str, str]] = ()) -> Object:
+        """Return what is at a path; the client's ApiException where nothing is, or not for us."""
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - slow to import
+
+        # Not by the client's own method for the kind: it imports the models of everything, which takes seconds.
+        request = self.client.param_serialize(
+            *("GET", path),
+            query_params=list(params),
+            header_params={"Accept": "application/json"},
+            auth_settings=["BearerToken"],
+        )
+        answer = self.client.call_api(*request, _request_timeout=(_CONNECT_SECONDS, _ANSWER_SECONDS))
+        body: bytes = answer.read()
+        if answer.status != _OK:
+            raise ApiException(http_resp=answer)
+        found: Object = json.loads(body)
+        return found
 
     def _listed(self, *, all_namespaces: bool, **options: Any) -> Object:
         where = _place_of(SANDBOX)

@@ -3,10 +3,9 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import click
-from kubernetes.client import CoreV1Api
 
 from sandkeeper.cli import terminal
 from sandkeeper.cli.attachment import STDERR, STDOUT, Begin
@@ -54,13 +53,13 @@ def _check(cluster: Cluster, name: str, sandbox: Object) -> None:
     whose = f"Pod {name!r} of Sandbox {sandbox['metadata']['name']!r}"
     if pod is None:
         raise Failure(f"{whose} is gone. An operator that runs makes another: try again in a moment.")
-    if pod.metadata.uid != sandbox["status"]["runtime"]["id"]:
+    if pod["metadata"]["uid"] != sandbox["status"]["runtime"]["id"]:
         raise Failure(
-            f"{whose} is another one than was recorded, by its UID {pod.metadata.uid}. "
+            f"{whose} is another one than was recorded, by its UID {pod['metadata']['uid']}. "
             "An operator that runs will say what it is: try again in a moment."
         )
-    if pod.status.phase != _RUNNING:
-        raise Failure(f"{whose} does not run: it is {pod.status.phase}.")
+    if (phase := pod["status"]["phase"]) != _RUNNING:
+        raise Failure(f"{whose} does not run: it is {phase}.")
 
 
 @contextmanager
@@ -69,7 +68,7 @@ def _connected(
 ) -> Iterator[Channels]:
     what = f"run a command in Pod {name!r}"
     # With a terminal, the command has one stream for all that it prints.
-    wanted: dict[str, Any] = {
+    wanted = {
         "container": _CONTAINER,
         "stdin": stdin,
         "stdout": True,
@@ -78,15 +77,13 @@ def _connected(
     }
     params = [(key, str(value).lower()) for key, value in wanted.items()]
     params += [("command", word) for word in command]
-    path = f"/api/v1/namespaces/{cluster.namespace}/pods/{name}/exec"
+    path = f"{cluster.path_of_pod(name)}/exec"
     try:
         with plainly(what):
             channels = Channels(cluster.client, path, params)
     except RefusedError as error:
         with plainly(what):
-            CoreV1Api(cluster.client).connect_get_namespaced_pod_exec(
-                name, cluster.namespace, command=list(command), **wanted
-            )
+            cluster.read(path, params)
         raise Failure(f"Cannot {what}: {error}") from error
     with channels:
         yield channels
