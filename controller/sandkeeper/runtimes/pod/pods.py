@@ -1,10 +1,12 @@
 """The Pods of this installation, by key: a cache with indexes."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar
 
 from sandkeeper.cluster.caches import Cache, ObjectId
 from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.lifecycle.model import RuntimeState
 from sandkeeper.runtimes.pod.view import PodView
 
 __all__ = ["OnPodChange", "Pods"]
@@ -69,7 +71,12 @@ class Pods:
         return [pod for object_id in ids if (pod := self.cache.get(object_id)) is not None]
 
     def _parse(self, raw: Mapping[str, Any]) -> PodView:
-        return PodView.parse(raw, installation=self._installation)
+        view = PodView.parse(raw, installation=self._installation)
+        known = self.by_uid(view.uid)
+        if known is not None and view.state is RuntimeState.TERMINATING and view.ended is None:
+            # It died before it was deleted, which its status does not tell from after.
+            return replace(view, ended=known.ended, message=known.message if known.ended else view.message)
+        return view
 
     def _changed(self, old: PodView | None, new: PodView | None) -> None:
         if old is not None:

@@ -16,6 +16,7 @@ from sandkeeper.cluster.caches import ObjectId
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import key_from_pod
 from sandkeeper.lifecycle.model import Observed, RuntimeState
+from sandkeeper.runtimes.pod.desired import CONTAINER
 from sandkeeper.runtimes.protocol import Owner
 
 __all__ = ["PodView", "sandbox_owners"]
@@ -34,6 +35,12 @@ _IMAGE: Final = frozenset(
 """Why a container waits for its image, in the words of the kubelet (pkg/kubelet/images)."""
 
 _ON_ITS_WAY: Final = frozenset({"", "ContainerCreating", "PodInitializing"})
+
+_UNSTARTED: Final = frozenset({"StartError", "ContainerCannotRun"})
+"""What runtimes say of a container whose main process could not be started at all."""
+
+_KILLED: Final = 137
+"""The exit code of a process that SIGKILL ended."""
 
 _BACK_OFF: Final = re.compile(r'^Back-off pulling image "[^"]*": \w+: ')
 """What the kubelet puts before the same message when it pauses; without it a status need not be written twice."""
@@ -116,7 +123,7 @@ class PodView:
         metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
         labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
         deleted = metadata.get("deletionTimestamp")
-        container = _container(status)
+        container = _ours(_containers(status))
         state, ended, waits_for, message = _state(status, container, deleted=deleted is not None)
         ready = _condition(status, "Ready")
         return cls(
@@ -130,7 +137,7 @@ class PodView:
             config_hash=annotations.get(Label.CONFIG_HASH, ""),
             has_setup=annotations.get(Label.SETUP) == "true",
             network=labels.get(Label.NETWORK, ""),
-            image=spec["containers"][0]["image"],
+            image=_ours(spec["containers"]).get("image", ""),
             node=spec.get("nodeName", ""),
             created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
             deleting_at=datetime.fromisoformat(deleted) if deleted else None,
@@ -148,54 +155,65 @@ _Verdict = tuple[RuntimeState, Reason | None, Reason | None, str]
 
 def _state(status: Mapping[str, Any], container: Mapping[str, Any], *, deleted: bool) -> _Verdict:
     """Tell the state, why it ended, what it waits for, and a message."""
-    phase = status.get("phase", "Pending")
-    if phase in {"Failed", "Succeeded"}:
-        reason, message = _end(status, container)
-        # Dead is dead, deleted or not; but what is on its way out needs no further push.
-        return RuntimeState.TERMINATING if deleted else RuntimeState.FAILED, reason, None, message
+    taken, state = _taken(status), container.get("state") or {}
     if deleted:
-        disruption = _condition(status, "DisruptionTarget")
-        if disruption.get("status") == "True":
-            return RuntimeState.TERMINATING, _disruption(disruption), None, _told("The Pod", disruption)
-        return RuntimeState.TERMINATING, None, None, ""
-    if "running" in container.get("state", {}):
+        # How its container ends is what the deletion does to it, and no news.
+        reason, message = taken or (None, "")
+        return RuntimeState.TERMINATING, reason, None, message
+    ended = status.get("phase") in {"Failed", "Succeeded"}
+    if ended or "terminated" in state:
+        reason, message = taken or _end(status, container)
+        # A container is never started again. The phase follows it in a second, and then the Pod is deleted without
+        # delay, as one that is not known to have ended is not; where others go on beside it, no phase ever follows.
+        follows = not ended and all("terminated" in (one.get("state") or {}) for one in _containers(status))
+        return RuntimeState.TERMINATING if follows else RuntimeState.FAILED, reason, None, message
+    if "running" in state:
         return RuntimeState.RUNNING, None, None, ""
-    waits_for, message = _wait(status, container)
+    waits_for, message = _wait(status, state)
     return RuntimeState.STARTING, None, waits_for, message
 
 
-def _end(status: Mapping[str, Any], container: Mapping[str, Any]) -> tuple[Reason, str]:
-    """Tell why a Pod ended."""
-    disruption = _condition(status, "DisruptionTarget")
-    terminated = container.get("state", {}).get("terminated") or {}
-    if terminated.get("reason") == "OOMKilled":
-        return Reason.OOM_KILLED, "The container ran out of memory and was killed. Raise container.memory."
+def _taken(status: Mapping[str, Any]) -> tuple[Reason, str] | None:
+    """Tell who took a Pod away, if somebody did: then the end of its container says nothing more."""
     if status.get("reason") == "Evicted":
-        return Reason.EVICTED, f"The node evicted the Pod: {status.get('message') or 'no reason was given'}"
-    if disruption.get("status") == "True":
-        return _disruption(disruption), _told("The Pod", disruption)
+        return Reason.EVICTED, f"The node evicted the Pod: {_said(status)}"
+    disruption = _condition(status, "DisruptionTarget")
+    if disruption.get("status") != "True":
+        return None
+    why = disruption.get("reason", "")
+    reason = Reason.PREEMPTED if why == _PREEMPTED else Reason.EVICTED
+    return reason, f"The Pod was taken away ({why}): {_said(disruption)}"
+
+
+def _end(status: Mapping[str, Any], container: Mapping[str, Any]) -> tuple[Reason, str]:
+    """Tell why a Pod ended that nobody took away."""
+    terminated = (container.get("state") or {}).get("terminated") or {}
+    code, reason = terminated.get("exitCode"), terminated.get("reason", "")
+    # The reason stays OOMKilled for good where any process of the container, such as one of an exec, was killed for
+    # want of memory at some time. Only the main process itself has this exit code then.
+    if reason == "OOMKilled" and code == _KILLED:
+        return Reason.OOM_KILLED, "The container ran out of memory and was killed. Raise container.memory."
+    if reason in _UNSTARTED:
+        return Reason.START_FAILED, f"The container cannot be started ({reason}): {_said(terminated)}"
     if status.get("reason"):
-        said = status.get("message") or "no message was given"
-        return Reason.EXITED, f"The Pod failed ({status['reason']}): {said}"
+        if not _ever_started(container):
+            message = f"The node refused the Pod ({status['reason']}): {_said(status)}"
+            return Reason.START_FAILED, message
+        return Reason.EXITED, f"The Pod failed ({status['reason']}): {_said(status)}"
     if terminated:
-        code, reason = terminated.get("exitCode"), terminated.get("reason", "")
-        return Reason.EXITED, f"The container ended with exit code {code} ({reason})."
+        how = "after one of its processes had run out of memory" if reason == "OOMKilled" else f"({reason})"
+        return Reason.EXITED, f"The container ended with exit code {code} {how}."
     return Reason.EXITED, "The Pod ended, and nothing says why."
 
 
-def _disruption(condition: Mapping[str, Any]) -> Reason:
-    return Reason.PREEMPTED if condition.get("reason") == _PREEMPTED else Reason.EVICTED
+def _said(of: Mapping[str, Any]) -> str:
+    return str(of.get("message") or "").strip() or "no message was given"
 
 
-def _told(what: str, condition: Mapping[str, Any]) -> str:
-    said = condition.get("message") or "no message was given"
-    return f"{what} was taken away ({condition.get('reason', '')}): {said}"
-
-
-def _wait(status: Mapping[str, Any], container: Mapping[str, Any]) -> tuple[Reason | None, str]:
+def _wait(status: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[Reason | None, str]:
     """Tell what a Pod that does not run yet waits for, if it is worth telling."""
-    waiting = container.get("state", {}).get("waiting") or {}
-    reason, message = waiting.get("reason", ""), waiting.get("message", "")
+    waiting = state.get("waiting") or {}
+    reason, message = waiting.get("reason", ""), _said(waiting)
     if reason in _IMAGE:
         return (
             Reason.IMAGE_MISSING,
@@ -224,14 +242,20 @@ def _unschedulable(message: str) -> Reason:
     return Reason.UNSCHEDULABLE
 
 
-def _container(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    statuses: Sequence[Mapping[str, Any]] = status.get("containerStatuses") or ()
-    return statuses[0] if statuses else {}
+def _containers(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return status.get("containerStatuses") or ()
+
+
+def _ours(containers: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the sandbox's container, or what is said of it: others may have put one of theirs beside it."""
+    return next((container for container in containers if container.get("name") == CONTAINER), {})
 
 
 def _ever_ran(status: Mapping[str, Any], container: Mapping[str, Any]) -> bool:
-    if status.get("phase", "Pending") != "Pending":
-        return True
+    return status.get("phase", "Pending") != "Pending" or _ever_started(container)
+
+
+def _ever_started(container: Mapping[str, Any]) -> bool:
     states = (container.get("state") or {}, container.get("lastState") or {})
     return any("running" in state or "terminated" in state for state in states)
 
