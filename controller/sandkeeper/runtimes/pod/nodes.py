@@ -1,11 +1,13 @@
 """Whether a Pod's node still answers: asked only where a Pod looks as if it did not."""
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from sandkeeper.api.conditions import Reason
 from sandkeeper.cluster.api import ApiError, KubeApi, NotFound
@@ -27,7 +29,9 @@ class Nodes:
     def __init__(self, api: KubeApi, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._api = api
         self._now = now
-        self._answers: dict[str, tuple[float, str | None]] = {}
+        self._troubles: dict[str, tuple[float, str]] = {}
+        """When (monotonic) a node was found in trouble, and in which."""
+        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def judge(self, pod: PodView) -> Observed | Unreachable:
         """Say how a Pod is, with a look at its node where that is in doubt."""
@@ -44,19 +48,23 @@ class Nodes:
             f"The Pod {pod.name} was to be gone at {pod.deleting_at:%Y-%m-%dT%H:%M:%SZ}, and its node answers: "
             "something holds it, such as a finalizer. Nothing is put beside it."
         )
-        return replace(seen, state=RuntimeState.TERMINATING, message=message)
+        return replace(seen, state=RuntimeState.TERMINATING, ended=None, message=message)
 
     async def _trouble(self, name: str) -> str | None:
-        asked_at, answer = self._answers.get(name, (float("-inf"), None))
-        if time.monotonic() - asked_at > _BELIEVED_SECONDS:
-            answer = await self._ask(name)
-            self._answers = {
-                node: known
-                for node, known in self._answers.items()
-                if time.monotonic() - known[0] <= _BELIEVED_SECONDS
-            }
-            self._answers[name] = (time.monotonic(), answer)
-        return answer
+        """Tell what is wrong with a node.
+
+        That nothing is wrong is not remembered: a Pod that looks lost a moment later has a newer reason to ask.
+        """
+        asking = self._asking.setdefault(name, asyncio.Lock())
+        async with asking:
+            oldest = time.monotonic() - _BELIEVED_SECONDS
+            self._troubles = {node: known for node, known in self._troubles.items() if known[0] >= oldest}
+            if name in self._troubles:
+                return self._troubles[name][1]
+            trouble = await self._ask(name)
+            if trouble is not None:
+                self._troubles[name] = (time.monotonic(), trouble)
+            return trouble
 
     async def _ask(self, name: str) -> str | None:
         try:
@@ -73,9 +81,11 @@ class Nodes:
         if ready.get("status") == "True":
             return None
         since = ready.get("lastTransitionTime", "an unknown time")
+        is_heard_of = ready.get("status") == "False"
+        how = f"is not ready ({ready.get('message', '')})" if is_heard_of else "has not answered"
         return (
-            f"Its node {name} has not answered since {since}. What ran there may still run, so nothing is forced: it "
-            "goes on when the node is back, or is deleted, or is tainted node.kubernetes.io/out-of-service."
+            f"Its node {name} {how} since {since}. What ran there may still run, so nothing is forced: it goes on when "
+            "the node is back, or is deleted, or is tainted node.kubernetes.io/out-of-service."
         )
 
 
