@@ -48,8 +48,9 @@ env: venv ## Print the environment that speaks to it, for eval
 	@echo "export PATH=$(abspath $(BIN)):\$$PATH"
 
 .PHONY: demo demo-down
-demo: venv ## Walk through the life of sandboxes, on a real cluster
-	@$(DEMO) up
+BACKEND ?= docker
+demo: venv ## Walk through the life of sandboxes, on a real cluster; BACKEND=pod: as Pods
+	@$(DEMO) up --backend $(BACKEND)
 demo-down: venv ## Remove all that the demo made
 	@$(DEMO) down
 
@@ -88,5 +89,5 @@ test-nightly: check test-tools ## Run the long storms too
 	@HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 --dist loadgroup
 
 .PHONY: bench
-bench: test-tools ## Measure, and write docs/performance.md anew
-	@PYTHONPATH=tests:$(PYTHONPATH) $(BIN)/python -m bench
+bench: test-tools ## Measure, and write docs/performance.md anew; PARTS="pod-ready ..." only prints those
+	@PYTHONPATH=tests:$(PYTHONPATH) $(BIN)/python -m bench $(addprefix --only ,$(PARTS))

@@ -7,26 +7,32 @@ from typing import Any
 import pytest
 import yaml
 
-from demo import household
+from demo import household, operator_process
 from demo.belongings import Belongings
-from demo.places import MANIFESTS, Places
+from demo.places import MANIFESTS, Places, manifest
 from sandkeeper.api.base import Spec
-from sandkeeper.api.policy import AgentSandboxPolicySpec, Mode
+from sandkeeper.api.conditions import Reason
+from sandkeeper.api.policy import AgentSandboxPolicySpec, Backend
 from sandkeeper.api.sandbox import SandboxSpec
 from sandkeeper.config import binds
-from sandkeeper.config.operator import Ceilings
+from sandkeeper.config.operator import Ceilings, OperatorConfig
+from sandkeeper.config.resolution import Resolution
+from sandkeeper.config.resolve import resolve
 
 MODELS: dict[str, type[Spec]] = {"AgentSandboxPolicy": AgentSandboxPolicySpec, "Sandbox": SandboxSpec}
+PLACES = Places.from_environment({"SANDKEEPER_STATE": "/srv/demo/bed", "HOME": "/nowhere"})
 
 
-def documents(name: str) -> list[dict[str, Any]]:
-    text = Template((MANIFESTS / name).read_text(encoding="utf-8"))
-    return list(yaml.safe_load_all(text.substitute(root="/srv/demo", user="1000:1000")))
+def documents(path: Path) -> list[dict[str, Any]]:
+    text = Template(path.read_text(encoding="utf-8"))
+    return list(yaml.safe_load_all(text.substitute(root=PLACES.household, user="1000:1000")))
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in MANIFESTS.glob("*.yaml")))
+@pytest.mark.parametrize(
+    "name", sorted(str(path.relative_to(MANIFESTS)) for path in MANIFESTS.rglob("*.yaml"))
+)
 def test_every_manifest_is_valid_and_in_the_household(name: str) -> None:
-    for document in documents(name):
+    for document in documents(MANIFESTS / name):
         if document["kind"] == "Namespace":
             assert document["metadata"]["name"] == "household"
         else:
@@ -34,9 +40,54 @@ def test_every_manifest_is_valid_and_in_the_household(name: str) -> None:
             MODELS[document["kind"]].model_validate(document["spec"])
 
 
-def test_off_is_a_word_and_not_false() -> None:
-    policy = AgentSandboxPolicySpec.model_validate(documents("policy.yaml")[0]["spec"])
-    assert {agent.id: agent.mode for agent in policy.agents or ()}["test-local"] is Mode.OFF
+@pytest.fixture(params=list(Backend))
+def backend(request: pytest.FixtureRequest) -> Backend:
+    found: Backend = request.param
+    return found
+
+
+def resolutions(backend: Backend, *names: str) -> dict[str, Resolution]:
+    """What the Sandboxes of manifests come down to under the operator of the demo."""
+    found = [document for name in names for document in documents(manifest(name, backend))]
+    policies = {
+        ("household", each["metadata"]["name"]): AgentSandboxPolicySpec.model_validate(each["spec"])
+        for each in found
+        if each["kind"] == "AgentSandboxPolicy"
+    }
+    return {
+        each["metadata"]["name"]: resolve(
+            namespace="household",
+            namespace_uid="0f6c",
+            spec=SandboxSpec.model_validate(each["spec"]),
+            policies=policies,
+            recorded_policy=None,
+            operator=OperatorConfig.model_validate(operator_process.settings(PLACES, backend)),
+        )
+        for each in found
+        if each["kind"] == "Sandbox"
+    }
+
+
+def test_everybody_gets_what_the_household_promises(backend: Backend) -> None:
+    found = resolutions(backend, "policy.yaml", "sandboxes.yaml", "second-session.yaml")
+    assert {name: each.problem for name, each in found.items() if each.problem} == {}
+    made = {name: each.config for name, each in found.items() if each.config}
+    assert set(made) == {"rain", "tio-claude", "rain-evening"}
+    assert {config.backend for config in made.values()} == {backend}
+    assert found["rain"].key == found["rain-evening"].key
+    # Quoted as it is, off is a word and not false.
+    assert found["test-local"].key is None
+
+
+def test_trespassers_are_refused(backend: Backend) -> None:
+    found = resolutions(backend, "trespass.yaml")
+    reasons = {name: each.problem and each.problem.reason for name, each in found.items()}
+    # Where the link leads, only the machine knows on which it lies.
+    others: dict[Backend, dict[str, Reason | None]] = {
+        Backend.DOCKER: {"trespasser-by-link": None},
+        Backend.POD: {"trespasser-by-bind": Reason.UNSUPPORTED_FIELD},
+    }
+    assert reasons == {"trespasser-by-dots": Reason.BIND_REFUSED, **others[backend]}
 
 
 @pytest.mark.parametrize(
@@ -55,10 +106,22 @@ def test_two_demos_have_two_households() -> None:
 
 
 def test_what_was_written_in_the_household_stays(tmp_path: Path) -> None:
-    household.ensure(tmp_path / "home")
-    (tmp_path / "home/rain/MEMORY.md").write_text("changed", encoding="utf-8")
-    household.ensure(tmp_path / "home")
-    assert (tmp_path / "home/rain/MEMORY.md").read_text(encoding="utf-8") == "changed"
+    for _ in range(2):
+        household.ensure(tmp_path / "home", "rain", "rain/shared")
+        household.ensure_common(tmp_path / "home", "workspaces")
+        for folder in ("rain", "workspaces"):
+            with (tmp_path / "home" / folder / "MEMORY.md").open("a", encoding="utf-8") as memory:
+                memory.write("more\n")
+    for folder in ("rain", "workspaces"):
+        assert (tmp_path / "home" / folder / "MEMORY.md").read_text(encoding="utf-8") == "more\nmore\n"
+
+
+def test_what_is_made_in_the_common_directory_belongs_to_the_group(tmp_path: Path) -> None:
+    household.ensure_common(tmp_path / "home", "workspaces")
+    made = tmp_path / "home" / "workspaces" / "rain"
+    made.mkdir()
+    assert f":{made.stat().st_gid}" in household.owner()
+    assert (tmp_path / "home" / "workspaces").stat().st_mode & 0o777 == 0o770
 
 
 def test_belongings_are_remembered(tmp_path: Path) -> None:

@@ -8,19 +8,23 @@ import sys
 from demo import scene, story
 from demo.narration import NotSoError, say
 from demo.places import Places
+from sandkeeper.api.policy import Backend
 
 
 def main() -> int:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(prog="demo", description="The life of sandboxes, on a real cluster.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("up", help="set the scene, walk through the life of sandboxes, leave everything up")
+    up = commands.add_parser(
+        "up", help="set the scene, walk through the life of sandboxes, leave everything up"
+    )
+    up.add_argument("--backend", type=Backend, choices=list(Backend), default=Backend.DOCKER)
     commands.add_parser("down", help="remove all that the demo made")
-    command = parser.parse_args().command
+    arguments = parser.parse_args()
     places = Places.from_environment(os.environ)
     try:
-        if command == "up":
-            story.tell(scene.set_up(places))
+        if arguments.command == "up":
+            story.tell(scene.set_up(places, arguments.backend))
         else:
             scene.take_down(places)
     except NotSoError as error:

@@ -3,11 +3,12 @@
 import json
 
 from demo.narration import check
-from demo.stage import Stage
+from demo.world import World
 
 
-def change_waits(stage: Stage) -> None:
+def change_waits(world: World) -> None:
     """Change the policy while Rain works: what runs is kept until it is cold, then replaced."""
+    stage = world.stage
     stage.sandkeeper("touch", "rain", "--wait", "60")
     before = stage.runtime("rain")
     patch = json.dumps({"spec": {"container": {"env": {"HOUSE": "tidy"}}}})
@@ -24,7 +25,7 @@ def change_waits(stage: Stage) -> None:
     stage.show()
     after = stage.runtime("rain")
     check(after != before, f"cold, it was replaced: {after[:12]}")
-    check(before not in stage.containers(), "the old one is gone")
+    check(before not in world.runtimes(), "the old one is gone")
     check(stage.condition("rain", "Drifted") is None, "and nothing has drifted any more")
     said = stage.sandkeeper("exec", "rain", "--", "sh", "-c", "echo The house is $HOUSE.")
     check("The house is tidy." in said.stdout, "the change arrived")

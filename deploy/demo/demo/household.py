@@ -1,4 +1,4 @@
-"""The household's directories: one for each agent, and one for both."""
+"""The household's directories on the host."""
 
 import os
 import shutil
@@ -8,13 +8,8 @@ from typing import Final
 OWNER: Final = 1000
 """Who the sandboxes run as, where we may give directories away."""
 
-_FILES: Final = {
-    "rain/MEMORY.md": "Rain's own thoughts.\n",
-    "tio-claude/MEMORY.md": "Tio's own thoughts.\n",
-    "shared/README.md": "Both of us read and write here.\n",
-}
-# The shared directory is mounted into each of the others; made by the engine, the mount point would be root's.
-_MOUNT_POINTS: Final = ("rain/shared", "tio-claude/shared")
+_OWNERS_ALONE: Final = 0o700
+_THE_GROUPS_TOO: Final = 0o2770
 
 
 def owner() -> str:
@@ -22,18 +17,18 @@ def owner() -> str:
     return f"{OWNER}:{OWNER}" if os.geteuid() == 0 else f"{os.geteuid()}:{os.getegid()}"
 
 
-def ensure(root: Path) -> None:
-    """Make the directories and what lies in them; what was written there since stays."""
-    root.mkdir(parents=True, exist_ok=True, mode=0o755)
-    folders = sorted({*(str(Path(name).parent) for name in _FILES), *_MOUNT_POINTS})
-    for name in folders:
-        folder = root / name
-        folder.mkdir(exist_ok=True, mode=0o700)
-        _give_away(folder)
-    for name, text in _FILES.items():
-        if not (root / name).exists():
-            (root / name).write_text(text, encoding="utf-8")
-            _give_away(root / name)
+def ensure(root: Path, *names: str) -> None:
+    """Make directories that are the sandboxes' own; what was written there since stays."""
+    _make_root(root)
+    for name in names:
+        _make(root / name, mode=_OWNERS_ALONE)
+
+
+def ensure_common(root: Path, name: str) -> None:
+    """Make a directory in which somebody else, as root, makes the sandboxes' own."""
+    _make_root(root)
+    # What is made in it takes its group and its mode from it, and its owner from whoever makes it.
+    _make(root / name, mode=_THE_GROUPS_TOO)
 
 
 def remove(root: Path) -> None:
@@ -41,6 +36,13 @@ def remove(root: Path) -> None:
     shutil.rmtree(root, ignore_errors=True)
 
 
-def _give_away(path: Path) -> None:
+def _make_root(root: Path) -> None:
+    root.mkdir(parents=True, exist_ok=True, mode=0o755)
+
+
+def _make(folder: Path, *, mode: int) -> None:
+    folder.mkdir(exist_ok=True)
     if os.geteuid() == 0:
-        os.chown(path, OWNER, OWNER, follow_symlinks=False)
+        os.chown(folder, OWNER, OWNER, follow_symlinks=False)
+    # After the owner, whose change takes the bit of the group away.
+    folder.chmod(mode)

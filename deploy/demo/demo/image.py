@@ -1,4 +1,4 @@
-"""The image of the household's sandboxes, built on the engine that runs them."""
+"""The image of the household's sandboxes, built on the engine, and copied to the node for Pods."""
 
 import hashlib
 from typing import Final
@@ -6,8 +6,8 @@ from typing import Final
 import docker
 from docker.errors import BuildError, ImageNotFound
 
-from demo.places import SOURCE
-from testbed import images, progress
+from demo.places import SOURCE, Places
+from testbed import bed, files, images, progress
 from testbed.paths import Layout
 
 TAG: Final = "sandkeeper-sandbox:bookworm-slim"
@@ -47,6 +47,28 @@ def remove(engine: str) -> None:
             client.images.remove(TAG)
     finally:
         client.close()
+
+
+def load(places: Places, known: bed.Bed) -> None:
+    """See to it that the node has the engine's image."""
+    client = docker.DockerClient(base_url=known.docker_host, timeout=_BUILD_SECONDS)
+    try:
+        found = str(client.images.get(TAG).id)
+    finally:
+        client.close()
+    noted = places.loaded.read_text(encoding="utf-8") if places.loaded.exists() else ""
+    if noted == found and images.node_has(images.full_name(TAG), places.layout):
+        return
+    files.ensure(places.loaded, "")
+    with progress.step(f"Loading {TAG} into the node"):
+        bed.load_image(places.layout, known, TAG)
+    files.ensure(places.loaded, found)
+
+
+def unload(places: Places, known: bed.Bed) -> None:
+    """Take it off the node if we put it there."""
+    if places.loaded.exists():
+        bed.unload_image(places.layout, known, TAG)
 
 
 def _label(client: docker.DockerClient) -> str | None:

@@ -5,13 +5,14 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
 from demo.narration import NotSoError
 from demo.places import Places
 from demo.stage import NAMESPACE, Stage
+from sandkeeper.api.policy import Backend
 from testbed import files, processes, progress
 
 SYSTEM_NAMESPACE: Final = "sandkeeper-system"
@@ -21,18 +22,25 @@ _GRACE_SECONDS: Final = 20
 _PAUSE: Final = 0.1
 
 
-def start(stage: Stage) -> None:
-    """Start it afresh: what runs may be older than what is in the checkout."""
-    places = stage.places
-    stop(places)
-    settings = {
+def settings(places: Places, backend: Backend) -> dict[str, Any]:
+    """Return the operator's configuration."""
+    return {
         "namespace": SYSTEM_NAMESPACE,
         "release": "demo",
         # Whatever else is in the cluster is not ours to keep.
         "watchNamespaces": [NAMESPACE],
+        # Both: what the demo of the other left is to end in order, too.
+        "backends": [Backend.DOCKER.value, Backend.POD.value],
+        "defaultBackend": backend.value,
         "ceilings": {"bindRoots": [str(places.household)]},
     }
-    files.ensure(places.config, yaml.safe_dump(settings, sort_keys=False))
+
+
+def start(stage: Stage) -> None:
+    """Start it afresh: what runs may be older than what is in the checkout."""
+    places = stage.places
+    stop(places)
+    files.ensure(places.config, yaml.safe_dump(settings(places, stage.backend), sort_keys=False))
     places.log.unlink(missing_ok=True)
     port = _free_port()
     with progress.step("Starting the operator", aloud=False):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from sandkeeper.api.policy import Backend
 from sandkeeper.config import binds
 from sandkeeper.config.operator import Ceilings
 from testbed.paths import Layout
@@ -13,6 +14,12 @@ SOURCE: Final = Path(__file__).resolve().parents[3]
 """The checkout."""
 
 MANIFESTS: Final = SOURCE / "deploy" / "demo" / "household"
+
+
+def manifest(name: str, backend: Backend) -> Path:
+    """Find a manifest: most are the same for every backend, the others lie in a folder of its name."""
+    own = MANIFESTS / backend.value / name
+    return own if own.exists() else MANIFESTS / name
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,11 @@ class Places:
     def process(self) -> Path:
         """Which process the operator is."""
         return self.state / "operator.json"
+
+    @property
+    def loaded(self) -> Path:
+        """Which image the node has, see `image`."""
+        return self.state / "node-image"
 
     @property
     def made(self) -> Path:

@@ -1,4 +1,4 @@
-"""What the story is played with: kubectl, the sandkeeper command, and a look at the engine."""
+"""What the story is played with: kubectl, the sandkeeper command, and the household's manifests."""
 
 import json
 import os
@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from string import Template
 from typing import Any, Final
 
-import docker
-
 from demo import narration
-from demo.places import MANIFESTS, SOURCE, Places
-from sandkeeper.api.names import Label
+from demo.places import SOURCE, Places, manifest
+from sandkeeper.api.policy import Backend
 
 NAMESPACE: Final = "household"
 
@@ -23,13 +21,15 @@ _LONGEST: Final = 300
 
 @dataclass(frozen=True)
 class Stage:
-    """One cluster with one engine, as a user's shell sees them."""
+    """One cluster, as a user's shell sees it."""
 
     places: Places
     variables: Mapping[str, str]
     """What a shell needs to use the test bed; PATH is what is to be put in front."""
     user: str
     """Who owns the household: ``uid:gid``."""
+    backend: Backend
+    """What the sandboxes are, unless their policy says otherwise."""
 
     @property
     def environ(self) -> dict[str, str]:
@@ -85,7 +85,8 @@ class Stage:
         """Give manifests to kubectl, with the household's directories and owner filled in."""
         values = {"root": str(self.places.household), "user": self.user}
         texts = [
-            Template((MANIFESTS / name).read_text(encoding="utf-8")).substitute(values) for name in names
+            Template(manifest(name, self.backend).read_text(encoding="utf-8")).substitute(values)
+            for name in names
         ]
         narration.say(f"  $ kubectl {verb} -f {' -f '.join(names)}")
         narration.output(self.kubectl(verb, "-f", "-", stdin="\n---\n".join(texts), aloud=False))
@@ -97,7 +98,7 @@ class Stage:
         return found
 
     def runtime(self, sandbox: str) -> str:
-        """Read the id of a Sandbox's container."""
+        """Read the id of a Sandbox's runtime."""
         found: str = self.status(sandbox)["runtime"]["id"]
         return found
 
@@ -109,22 +110,3 @@ class Stage:
     def wait(self, *sandboxes: str, until: str, seconds: int = 120) -> None:
         """Wait by a watch until something holds of Sandboxes; ``--all`` is all of them."""
         self.kubectl("wait", "sbx", *sandboxes, f"--for={until}", f"--timeout={seconds}s")
-
-    def containers(self, **labels: str) -> list[str]:
-        """List the ids of the household's containers, running or not, as the engine tells them."""
-        wanted = [f"{Label.NAMESPACE}={NAMESPACE}"]
-        wanted += [f"{Label[name]}={value}" for name, value in labels.items()]
-        engine = docker.DockerClient(base_url=self.variables["DOCKER_HOST"])
-        try:
-            return [str(each.id) for each in engine.containers.list(all=True, filters={"label": wanted})]
-        finally:
-            engine.close()
-
-    def kill(self, container: str) -> None:
-        """Kill a container behind the operator's back."""
-        narration.command("docker", ["kill", container[:12]])
-        engine = docker.DockerClient(base_url=self.variables["DOCKER_HOST"])
-        try:
-            engine.containers.get(container).kill()
-        finally:
-            engine.close()
