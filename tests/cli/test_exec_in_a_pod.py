@@ -13,6 +13,7 @@ import yaml
 
 from cli.executing import Executing, PlayedPod, read_until
 from support.cluster import Cluster
+from support.proxy import ApiProxy
 from support.waiting import wait_for
 
 pytestmark = pytest.mark.cluster
@@ -79,6 +80,22 @@ def test_a_token_is_enough_and_what_is_not_allowed_is_said(visitor: Visit, in_po
     assert done.returncode == 125
     assert b"Cannot run a command in Pod 'rain-pod': not allowed:" in done.stderr
     assert b'cannot get resource "pods/exec"' in done.stderr
+
+
+def test_a_connection_that_is_lost_is_no_end(in_pod: Executing, api_proxy: ApiProxy) -> None:
+    with subprocess.Popen(
+        in_pod.words("rain", "--", "sh", "-c", "echo begun; sleep 60"),
+        env=in_pod.environment | {"KUBECONFIG": str(api_proxy.kubeconfig)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline() == b"begun\n"
+        api_proxy.cut()
+        said = running.stderr.read()
+        assert running.wait(60) == 125
+    assert b"The connection to the command was lost, and it may still run" in said
 
 
 def test_the_other_terminal_is_as_large_as_ours(in_pod: Executing) -> None:
