@@ -126,10 +126,7 @@ def test_isolation_that_is_required_holds_for_the_policy_itself_too(under: Agent
 
 
 def test_a_container_without_a_network_is_isolated() -> None:
-    resolution = resolved(under=policy(limits=ISOLATED))
-
-    made_from(resolution)
-    assert resolution.isolated is None
+    made_from(resolved(under=policy(limits=ISOLATED)))
 
 
 @pytest.mark.parametrize("required", [False, None])
@@ -148,7 +145,7 @@ def test_a_pod_is_isolated_where_the_installer_says_so(*, enforced: bool, egress
 
     resolution = resolved(under=under, operated=operated)
 
-    assert resolution.isolated is enforced
+    assert resolution.network_enforced is enforced
     if enforced:
         made_from(resolution)
     else:
@@ -159,7 +156,5 @@ def test_a_pod_is_isolated_where_the_installer_says_so(*, enforced: bool, egress
 
 
 def test_isolation_is_told_where_nobody_requires_it() -> None:
-    assert resolved(operated=pods()).isolated is False
-    assert resolved(operated=pods(pod={"networkPolicyEnforced": True})).isolated is True
-    assert resolved(under=policy(backend="docker"), operated=pods()).isolated is None
-    assert resolved(under=policy(mode="off"), operated=pods()).isolated is None
+    assert not resolved(operated=pods()).network_enforced
+    assert resolved(operated=pods(pod={"networkPolicyEnforced": True})).network_enforced

@@ -37,6 +37,7 @@ class SlowEngine:
 
     backend = Backend.DOCKER
     missing = None
+    is_certain = True
 
     def __init__(self, api: KubeApi, claims: Claims, namespace: str) -> None:
         self._api, self._claims, self._namespace = api, claims, namespace
@@ -46,7 +47,7 @@ class SlowEngine:
     def knows(self, key: RuntimeKey) -> bool:
         return not self.removed
 
-    async def observe(self, key: RuntimeKey, *, node: str | None) -> Observed | None:
+    async def observe(self, key: RuntimeKey, *, node: str | None, name: str | None) -> Observed | None:
         if self.removed:
             return None
         if self.touching:
@@ -65,6 +66,9 @@ class SlowEngine:
             image="image",
             has_setup=False,
         )
+
+    async def uphold(self, key: RuntimeKey, **_: Any) -> None:
+        return None
 
     async def preflight(self, order: Any) -> None:
         return None

@@ -10,13 +10,13 @@ import email.utils
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
 import aiohttp
 
 from sandkeeper.cluster.connection import Connection
-from sandkeeper.cluster.resources import Resource
+from sandkeeper.cluster.resources import EVENTS, LEASES, Resource
 from sandkeeper.telemetry.metrics import Metrics
 
 __all__ = ["ApiError", "Conflict", "KubeApi", "NotFound", "Object", "error_of"]
@@ -28,16 +28,19 @@ Object = dict[str, Any]
 
 _PAGE: Final = 500
 _TRIES: Final = 5
+_ALWAYS_WRITTEN: Final = frozenset({LEASES, EVENTS})
+"""What decides who leads, and what only tells."""
 _OVERLOADED: Final = frozenset({429, 502, 503, 504})
 
 
 class ApiError(Exception):
-    """The API server refused. ``status`` is the HTTP code; 0: it was not reached."""
+    """The API server refused. ``status`` is the HTTP code; 0: it was not reached. ``reason`` is its word for why."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, *, reason: str = "") -> None:
         super().__init__(f"{status}: {message}")
         self.status = status
         self.message = message
+        self.reason = reason
 
 
 class NotFound(ApiError):  # noqa: N818 - an answer, often the one that was hoped for
@@ -46,6 +49,11 @@ class NotFound(ApiError):  # noqa: N818 - an answer, often the one that was hope
 
 class Conflict(ApiError):  # noqa: N818 - as above
     """The object is not, or no longer, as we thought (409)."""
+
+    @property
+    def is_name_taken(self) -> bool:
+        """Whether there is an object of that name already; a quota that changed meanwhile is a conflict as well."""
+        return self.reason == "AlreadyExists"
 
 
 def _seconds(retry_after: str | None) -> float:
@@ -56,18 +64,24 @@ def _seconds(retry_after: str | None) -> float:
         return 1.0
 
 
-def error_of(status: int, message: str) -> ApiError:
+def error_of(status: int, message: str, *, reason: str = "") -> ApiError:
     """Return the error that stands for an HTTP status."""
-    return {404: NotFound, 409: Conflict}.get(status, ApiError)(status, message)
+    return {404: NotFound, 409: Conflict}.get(status, ApiError)(status, message, reason=reason)
+
+
+def _always() -> None:
+    """Let everything be written."""
 
 
 class KubeApi:
-    """Requests to one API server. Every method raises :class:`ApiError` and nothing else."""
+    """Requests to one API server. Every method raises :class:`ApiError`, and what :attr:`may_write` raises."""
 
     def __init__(self, connection: Connection, *, metrics: Metrics, timeout: float = 30) -> None:
         self._connection = connection
         self._metrics = metrics
         self._timeout = aiohttp.ClientTimeout(total=timeout, connect=5)
+        self.may_write: Callable[[], None] = _always
+        """Called right before each write is sent, but for Leases and Events; what it raises cancels the write."""
         self.clock_offset: float | None = None
         """Seconds that our clock is ahead of the API server's; None: not known yet."""
 
@@ -137,6 +151,8 @@ class KubeApi:
         url = self._connection.server + resource.path(namespace=namespace, name=name, subresource=subresource)
         what = resource.plural + (f"/{subresource}" if subresource else "")
         for attempt in range(1, _TRIES + 1):
+            if method != "GET" and resource not in _ALWAYS_WRITTEN:
+                self.may_write()  # before each try: what went before it may have taken minutes
             status, answer, retry_after = await self._once(method, url, params=params, body=body)
             self._metrics.api_requests.labels(method, what, str(status)).inc()
             if status < 400:  # noqa: PLR2004 - HTTP
@@ -147,7 +163,9 @@ class KubeApi:
             if status == 401 and attempt == 1:  # noqa: PLR2004 - a token that has just been renewed
                 self._connection.forget_token()
                 continue
-            raise error_of(status, str(answer.get("message") or answer))
+            raise error_of(
+                status, str(answer.get("message") or answer), reason=str(answer.get("reason") or "")
+            )
         raise AssertionError("unreachable")
 
     async def _once(

@@ -5,8 +5,11 @@ between, so a cache is also compared with whole lists (:meth:`Cache.sync`): when
 break, and now and then. Older never overwrites newer, whichever way it came.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Cache", "Cached", "ObjectId", "version_of"]
 
@@ -101,7 +104,11 @@ class Cache(Generic[T]):
         seen = set()
         for raw in raws:
             seen.add(_id_of(raw))
-            self.put(raw)
+            try:
+                self.put(raw)
+            except Exception:
+                # One object that cannot be read must not take all the others along, nor the process.
+                logger.exception("Cannot read one of the %s: %s/%s", self.what, *_id_of(raw))
         for object_id in [known for known in self._objects if known not in seen]:
             if self._versions[object_id] <= version:
                 self._forget(object_id)

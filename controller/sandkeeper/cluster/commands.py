@@ -20,6 +20,7 @@ _PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _OUTPUT: Final = (1, 2)
 _VERDICT: Final = 3
 _CONNECT_SECONDS: Final = 30.0
+_FORBIDDEN: Final = 403
 
 
 class CommandFailed(Exception):  # noqa: N818 - what happened is the name
@@ -69,7 +70,8 @@ async def run_command(
                 elif stream == _VERDICT:
                     verdict = data
     except aiohttp.WSServerHandshakeError as error:
-        raise error_of(error.status, error.message) from error
+        hint = "; the operator needs the right to create pods/exec" if error.status == _FORBIDDEN else ""
+        raise error_of(error.status, f"the API server answered {error.status}{hint}") from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         raise ApiError(0, f"the connection to the command was lost: {error}") from error
     if verdict is None:

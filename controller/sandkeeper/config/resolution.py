@@ -81,7 +81,7 @@ class Resolution:
     """None: nothing is wanted, or there is a problem."""
     config_hash: str | None
     problem: Problem | None = None
-    isolated: bool | None = None
-    """Whether the network policy of a Pod is certainly enforced; False is not known. None: nothing of the kind."""
+    network_enforced: bool = False
+    """Whether the network policy of a Pod is certainly enforced: the installer says so."""
     filtered_env: tuple[str, ...] = field(default=())
     """Names of environment variables that were left out."""

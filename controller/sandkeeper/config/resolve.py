@@ -122,7 +122,7 @@ def _resolve_under(
         config=config,
         config_hash=None if config is None else config_hash(config),
         problem=_as_one(problems),
-        isolated=operator.pod.network_policy_enforced if wanted.backend is Backend.POD else None,
+        network_enforced=operator.pod.network_policy_enforced,
         filtered_env=cleaned.filtered,
     )
 

@@ -185,7 +185,7 @@ def look(situation: Situation) -> View:
             leaving.append(claim)
         else:
             counting.append(claim)
-    most = ruler.desire.most_sharers if ruler is not None and isinstance(ruler.desire, Wanted) else None
+    most = _most_sharers(ruler, observed)
     return View(
         situation=situation,
         ruler=ruler,
@@ -195,6 +195,15 @@ def look(situation: Situation) -> View:
         conflicting=tuple(conflicting),
         leaving=tuple(leaving),
     )
+
+
+def _most_sharers(ruler: Claimant | None, observed: Observed | None) -> int | None:
+    """Tell how many the runtime can belong to; what is there of another backend belongs to as many as it does."""
+    if ruler is None or not isinstance(ruler.desire, Wanted):
+        return None
+    if observed is not None and observed.backend != ruler.desire.backend:
+        return None
+    return ruler.desire.most_sharers
 
 
 def ruler_of(claimants: Sequence[Claimant]) -> Claimant | None:

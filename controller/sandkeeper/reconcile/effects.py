@@ -37,7 +37,10 @@ class Effects:
         unreachable: Unreachable | None = None
         # By name: a status may record a backend that only a newer operator knows.
         served = {backend.value: runtimes for backend, runtimes in self.runtimes.items()}
-        for backend in sorted(recorded.keys() | wanted | served.keys()):
+        # What is recorded first: what comes back from the dead is not what the Sandboxes were promised.
+        for backend in sorted(
+            recorded.keys() | wanted | served.keys(), key=lambda name: (name not in recorded, name)
+        ):
             runtimes = served.get(backend)
             if runtimes is None:
                 message = f"this operator does not serve the backend {backend!r}, which the status records"

@@ -41,6 +41,8 @@ class Memory:
     preflight_failure: Failure | None = None
     fresh: str | None = None
     """Id of a runtime that this process made or started, and whose setupCommand has certainly not begun before."""
+    made: str | None = None
+    """Id of the runtime that this process made last."""
     setup_done: str | None = None
     passing_since: float | None = None
     """Since when (monotonic) nothing but what passes was to be said."""

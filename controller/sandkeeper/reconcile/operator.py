@@ -131,6 +131,7 @@ class Operator:
                     name=f"{self._config.release}-leader",
                     identity=f"{socket.gethostname()}_{os.getpid()}_{uuid4().hex[:8]}",
                 )
+            self._api.may_write = self._leadership.check
             for runtimes in self._runtimes.values():
                 runtimes.may_act = self._leadership.check
             await self._sources.list_all()

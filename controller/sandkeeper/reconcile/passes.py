@@ -62,6 +62,8 @@ _LONG_STEP: Final = 2.0
 """Seconds after which a step that is still going on is told in the status."""
 _NAMESPACE_PAUSE: Final = timedelta(seconds=2)
 """Before a namespace that is not known yet, or a policy that has just arrived, is looked at again."""
+_MENDING_PAUSE: Final = timedelta(seconds=30)
+"""Before what belongs to a runtime is looked at again, where it could not be put in order."""
 _CLOCK_TOLERANCE: Final = 30.0
 """Seconds that our clock may be off the API server's for removals that depend on time."""
 
@@ -125,7 +127,6 @@ class Reconciler:
         for _ in range(_MOST_STEPS):
             claims = self._belonging.bound(key)
             observed = step.seen or await self._observe(key, claims)
-            self._note_fresh(key, observed)
             plan = self._decide(key, claims, observed, step)
             effect = plan.effect
             if effect is None or (isinstance(effect, Setup) and self.setups.is_running(key, effect.id)):
@@ -149,16 +150,6 @@ class Reconciler:
         if is_private(key):
             return None
         return await self._effects.observe(key, claims or self._claims.of(key))
-
-    def _note_fresh(self, key: RuntimeKey, observed: Seen) -> None:
-        """Remember a runtime that is seen before it ever ran: its setupCommand has certainly not begun."""
-        if (
-            isinstance(observed, Observed)
-            and observed.has_setup
-            and observed.state is RuntimeState.STARTING
-            and not self._effects.may_have_begun(observed)
-        ):
-            self._memory[key].fresh = observed.id
 
     # --- decide -------------------------------------------------------------------------------------------------------
 
@@ -301,6 +292,8 @@ class Reconciler:
             if not isinstance(effect, Setup):
                 doing.cancel()
         made = result if isinstance(effect, Create) else there
+        if isinstance(effect, Create) and made is not None:
+            self._memory[key].made = made.id
         if isinstance(effect, (Create, Start)) and made is not None:
             self._memory[key].fresh = None if self._effects.may_have_begun(made) else made.id
         self._memory[key].succeed(effect)
@@ -324,6 +317,8 @@ class Reconciler:
     ) -> None:
         def done(error: BaseException | None) -> None:
             memory = self._memory[key]
+            if memory.made not in {None, effect.id}:
+                return  # its runtime has gone meanwhile, and another is there
             memory.fresh = None
             if isinstance(error, SandkeeperError):
                 self._note_failure(key, effect, error, claims)
@@ -375,11 +370,11 @@ class Reconciler:
         there = observed if isinstance(observed, Observed) else None
         if there is not None and there.backend == Backend.DOCKER.value:
             claims = await self._finalizers.put_on(claims)
+        if plan.sharers and not isinstance(observed, Unreachable):
+            plan = await self._uphold(key, plan, claims, there)
         lasting = self._lasts(key, plan)
         if lasting is None:
             await self._report(key, plan, claims, observed)
-        if plan.sharers and not isinstance(observed, Unreachable):
-            await self._uphold(key, plan, claims, there)
         needless = self._effects.needs_no_finalizer(key, there)
         await self._finalizers.take_off_needless(key, claims, always=needless)
         leaving = self._belonging.leaving(key)
@@ -411,14 +406,22 @@ class Reconciler:
 
     async def _uphold(
         self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Observed | None
-    ) -> None:
+    ) -> Plan:
+        """Keep in order what belongs to the runtime. Where that fails, what runs is not what was promised: say so."""
         ruling = next((c.resolution for c in claims if c.sandbox.uid == plan.sharers[0]), None)
         wanted = ruling.config if ruling is not None and ruling.key == key else None
         if observed is not None and (ruling is None or ruling.config_hash != observed.config_hash):
             wanted = None  # it was made from something else
-        await self._effects.uphold(
-            key, observed=observed, owners=_owners(claims, plan.sharers), config=wanted
-        )
+        owners = _owners(claims, plan.sharers)
+        try:
+            await self._effects.uphold(key, observed=observed, owners=owners, config=wanted)
+        except SandkeeperError as error:
+            logger.warning("Cannot keep what belongs to %s in order: %s", key, error)
+            failure = Failure(
+                reason=error.reason, message=error.message, count=1, retry_at=self._now() + _MENDING_PAUSE
+            )
+            return _failing(plan, failure, self._now())
+        return plan
 
     async def _report(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:
         """Write what is to be said, each on condition that nothing was written since the decision."""

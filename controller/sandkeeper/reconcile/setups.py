@@ -25,7 +25,13 @@ class Setups:
         *,
         on_done: Callable[[BaseException | None], None],
     ) -> None:
-        """Keep a setup that was begun; ``on_done`` is told how it ended, unless it was cancelled."""
+        """Keep a setup that was begun; ``on_done`` is told how it ended, unless it was cancelled.
+
+        One of an earlier runtime that goes on, as a command in a Pod may when the Pod is gone, is given up.
+        """
+        earlier = self._running.get(key)
+        if earlier is not None:
+            earlier[1].cancel()
 
         def done(finished: Doing) -> None:
             if self._running.get(key, ("", None))[1] is finished:

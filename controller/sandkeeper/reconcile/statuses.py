@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from sandkeeper.api.conditions import ConditionType, Phase, Reason
-from sandkeeper.api.policy import Scope
+from sandkeeper.api.policy import Backend, Scope
 from sandkeeper.api.sandbox import (
     Condition,
     HoldRecord,
@@ -95,7 +95,9 @@ def _runtime(report: Report, *, before: SandboxStatus, observed: Observed | None
     )
 
 
-def _wanted_conditions(claim: Claim, report: Report) -> Iterator[tuple[ConditionType, str, Reason, str]]:
+def _wanted_conditions(
+    claim: Claim, report: Report, *, backend: str | None
+) -> Iterator[tuple[ConditionType, str, Reason, str]]:
     ready = report.readiness
     value = {True: "True", False: "False", None: "Unknown"}[ready.ready]
     yield ConditionType.READY, value, ready.reason, ready.message
@@ -110,12 +112,14 @@ def _wanted_conditions(claim: Claim, report: Report) -> Iterator[tuple[Condition
             f"left out, for the name looks like a secret's: {names}; list it in the policy's allowSecretEnv"
         )
         yield ConditionType.ENV_FILTERED, "True", Reason.SECRET_LIKE_NAME, message
-    if claim.resolution.isolated is True:
+    if backend != Backend.POD:
+        return
+    if claim.resolution.network_enforced:
         message = (
             "A NetworkPolicy says what it may reach, and the installer states that such are enforced here."
         )
         yield ConditionType.NETWORK_ISOLATED, "True", Reason.NETWORK_POLICY_ENFORCED, message
-    elif claim.resolution.isolated is False:
+    else:
         message = (
             "A NetworkPolicy says what it may reach. Whether the cluster enforces it cannot be seen; where it does, "
             "the installer says so with pod.networkPolicyEnforced."
@@ -165,15 +169,16 @@ def status_of(
     sandbox, record = claim.sandbox, report.record
     pruned, hold = record.pruned, record.hold
     runtime = _runtime(report, before=sandbox.status, observed=observed)
+    backend = _backend_of(claim, runtime)
     same = observed is not None and runtime is not None and observed.id == runtime.id
     return SandboxStatus(
         phase=report.phase,
         observed_generation=sandbox.generation,
-        conditions=_conditions(_wanted_conditions(claim, report), sandbox=sandbox, now=now),
+        conditions=_conditions(_wanted_conditions(claim, report, backend=backend), sandbox=sandbox, now=now),
         policy=claim.resolution.policy or sandbox.status.policy,
         key=None if is_private(key) else key.scope,
         scope=None if is_private(key) else _scope_of(key),
-        backend=_backend_of(claim, runtime),
+        backend=backend,
         runtime=runtime,
         image=observed.image if observed and same else (sandbox.status.image if runtime else None),
         config_hash=record.config_hash,

@@ -20,6 +20,7 @@ from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.resources import NETWORK_POLICIES, PODS, VOLUME_CLAIMS, Resource
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.operator import PodSettings
+from sandkeeper.config.pod import ClaimTemplate
 from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.lifecycle.model import Observed, RuntimeState, Unreachable
 from sandkeeper.runtimes.pod import failures
@@ -76,7 +77,7 @@ class PodRuntimes:
         self._own = False
         """Whether a change of the cache is our own doing, and no news."""
         self._unbegun: set[str] = set()
-        """UIDs of Pods that were seen before they ever ran, and in which no setupCommand began since."""
+        """UIDs of Pods that were made here, or taken before they ever ran, and in which no setupCommand began since."""
 
     @property
     def watched(self) -> tuple[tuple[Resource, Cache[Any]], ...]:
@@ -124,12 +125,18 @@ class PodRuntimes:
         del node  # a Pod never changes its node
         if name is not None and not self._pods.of(key):
             await self._read(key.namespace, name)
-        pod = max(self._pods.of(key), key=_preference, default=None)
+        pod = max(self._pods.of(key), key=lambda pod: self._preference(pod, name), default=None)
         if pod is None:
             return None
-        if not self._is_owned(pod):
+        if self._is_owned(pod):
+            return await self._nodes.judge(pod)
+        if pod.owners or pod.deleting_at is not None:
             return replace(pod.observed(), state=RuntimeState.TERMINATING, ended=None, message=_ORPHANED)
-        return await self._nodes.judge(pod)
+        message = (
+            f"There is a Pod {pod.name} with the labels of this sandbox, and it belongs to no Sandbox. It is left "
+            "alone, and nothing is put beside it: remove it."
+        )
+        return Unreachable(reason=Reason.NAME_CONFLICT, message=message)
 
     # --- what is done -------------------------------------------------------------------------------------------------
 
@@ -139,8 +146,10 @@ class PodRuntimes:
         body = pod_body(order, installation=self._installation)
         try:
             await self._api.create(PODS, body, namespace=order.key.namespace, dry_run=True)
-        except Conflict:
-            return  # the name is taken, which is found last of all
+        except Conflict as error:
+            if not error.is_name_taken:
+                raise
+            return  # which is found last of all
         except ApiError as error:
             # A quota counts what is about to go.
             if failures.is_refusal(error) and not failures.is_quota(error):
@@ -156,7 +165,9 @@ class PodRuntimes:
         self.may_act()
         try:
             pod = self._take(await self._api.create(PODS, body, namespace=order.key.namespace))
-        except Conflict:
+        except Conflict as error:
+            if not error.is_name_taken:
+                raise
             return await self._adopt(order, str(body["metadata"]["name"]))
         except ApiError as error:
             if failures.is_refusal(error):
@@ -181,8 +192,8 @@ class PodRuntimes:
         """Run the setupCommand."""
         async with self._setups:
             pod = self._proven(runtime_id, order.key)
-            if pod is None:
-                raise Transient(Reason.SETUP_FAILED, "The Pod is gone.")
+            if pod is None or runtime_id not in self._unbegun:
+                raise Transient(Reason.SETUP_FAILED, "The Pod is gone, or somebody else may have set it up.")
             self.may_act()
             self._unbegun.discard(runtime_id)
             await run_setup(self._connection, pod, order.config)
@@ -196,12 +207,19 @@ class PodRuntimes:
         config: RuntimeConfig | None,
     ) -> None:
         """Keep owners, claim and network policy as they should be; nothing is asked where they are."""
-        pod = self._pods.by_uid(runtime_id) if runtime_id is not None else None
-        if pod is not None and pod.deleting_at is None and self._is_owned(pod):
-            await self._own_by(pod, owners)
-            if config is not None:
-                await self._networks.ensure(key, config)
         await self._volumes.uphold(key, owners, config)
+        pod = self._pods.by_uid(runtime_id) if runtime_id is not None else None
+        if pod is None or pod.deleting_at is not None or not self._is_owned(pod):
+            return
+        await self._own_by(pod, owners)
+        if config is None:
+            await self._networks.restore(key, pod.network)
+            return
+        await self._networks.ensure(key, config)
+        if pod.state is RuntimeState.STARTING and isinstance(config.workspace, ClaimTemplate):
+            # Until it is scheduled nothing keeps its claim from being deleted.
+            order = Order(key=key, config=config, config_hash=pod.config_hash, owners=tuple(owners))
+            await self._volumes.ensure(order)
 
     async def remove(self, runtime_id: str, *, key: RuntimeKey, unused: bool = False) -> None:
         """Delete it; it is on its way then, and observed to be. Whether a command runs in a Pod nobody can tell."""
@@ -235,6 +253,8 @@ class PodRuntimes:
         if pod.key != order.key:
             fix = "rename or remove it, or give the policy another container.containerPrefix"
             raise failures.foreign("Pod", name, fix)
+        if not self._is_owned(pod) and not pod.owners:
+            raise failures.foreign("Pod", name, "remove it")
         if pod.state not in _ALIVE or pod.config_hash != order.config_hash or not self._is_owned(pod):
             message = f"There is a Pod {name} already ({pod.state}); it is looked at first."
             raise Transient(Reason.CREATING, message)
@@ -273,6 +293,16 @@ class PodRuntimes:
             raise Permanent(Reason.NAME_CONFLICT, message)
         return pod
 
+    def _preference(self, pod: PodView, recorded: str | None) -> tuple[bool, bool, bool, bool, str]:
+        """Of several Pods of one key go by the real one: nobody makes two, but somebody may copy one."""
+        return (
+            self._is_owned(pod),
+            pod.name == recorded,
+            pod.state in _ALIVE,
+            pod.deleting_at is None,
+            pod.uid,
+        )
+
     def _is_owned(self, pod: PodView) -> bool:
         return any(self._is_live(pod.namespace, owner) for owner in pod.owners)
 
@@ -306,10 +336,8 @@ class PodRuntimes:
             self._own = False
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
-        if new is None and old is not None:
+        if old is not None and (new is None or new.uid != old.uid):
             self._unbegun.discard(old.uid)
-        if new is not None and new.has_setup and not new.ever_ran:
-            self._unbegun.add(new.uid)
         if self._own or (old is not None and new is not None and _says_the_same(old, new)):
             return
         for pod in (old, new):
@@ -330,11 +358,6 @@ _ALIVE: Final = (RuntimeState.STARTING, RuntimeState.RUNNING)
 
 def _says_the_same(old: PodView, new: PodView) -> bool:
     return replace(old, resource_version="") == replace(new, resource_version="")
-
-
-def _preference(pod: PodView) -> tuple[bool, bool, str]:
-    """Of several Pods of one key (nobody makes two, but somebody may copy one), go by one that lives, the first."""
-    return pod.state in _ALIVE, pod.deleting_at is None, pod.uid
 
 
 def _always() -> None:

@@ -15,7 +15,7 @@ from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.pod import Egress, EgressPort, EgressRule
 from sandkeeper.config.resolution import RuntimeConfig
 
-__all__ = ["network_hash", "network_policy_body", "network_policy_name"]
+__all__ = ["closed_policy_body", "network_hash", "network_policy_body", "network_policy_name"]
 
 _HASH: Final = 20
 """Hex digits: 80 bits."""
@@ -94,11 +94,22 @@ def network_policy_body(key: RuntimeKey, config: RuntimeConfig, installation: st
     add up, so another one may allow more, but none can allow less.
     """
     network = network_hash(key, config.pod.egress, config.dns, installation)
+    return _body(key, network, installation, egress=list(_egress(config.pod.egress, config.dns)))
+
+
+def closed_policy_body(key: RuntimeKey, network: str, installation: str) -> dict[str, Any]:
+    """Return a NetworkPolicy that allows nothing, for a Pod of which only the :func:`network_hash` is known."""
+    return _body(key, network, installation, egress=[])
+
+
+def _body(
+    key: RuntimeKey, network: str, installation: str, *, egress: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "podSelector": {"matchLabels": {Label.NETWORK.value: network}},
         "policyTypes": ["Ingress", "Egress"],
     }
-    if egress := list(_egress(config.pod.egress, config.dns)):
+    if egress:
         spec["egress"] = egress
     return {
         "apiVersion": "networking.k8s.io/v1",

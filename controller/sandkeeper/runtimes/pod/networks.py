@@ -7,28 +7,29 @@ for as long as a Pod is under it.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sandkeeper.api.names import MANAGED_BY, Label
-from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound
+from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound, Object
 from sandkeeper.cluster.caches import Cache, ObjectId
 from sandkeeper.cluster.leadership import NotLeader
 from sandkeeper.cluster.resources import NETWORK_POLICIES
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.runtimes.pod import failures
-from sandkeeper.runtimes.pod.network import network_policy_body
+from sandkeeper.runtimes.pod.network import closed_policy_body, network_policy_body, network_policy_name
 from sandkeeper.runtimes.pod.pods import Pods
 
 __all__ = ["Networks"]
 
 logger = logging.getLogger(__name__)
 
-_SPARE_SECONDS: Final = 60.0
-"""How long one that no Pod is under stays: the next Pod may be on its way."""
-_SWEEP_SECONDS: Final = 15.0
+_SPARE_SECONDS: Final = 300.0
+"""How long one that no Pod is under stays: the next Pod may be on its way, however slow the API server is."""
+_SWEEP_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class _NetworkPolicy:
     resource_version: str
     ours: bool
     network: str
-    """The value of the label by which it chooses Pods."""
+    """The value of the label by which it chooses Pods, which it carries itself as well."""
     spec: Mapping[str, Any]
 
 
@@ -65,6 +66,10 @@ class Networks:
         self._clock = clock
         self._needed_at: dict[ObjectId, float] = {}
         """When a policy was last needed, or first seen not to be."""
+        self._bodies: dict[ObjectId, Object] = {}
+        """What each was to be when it was last looked at."""
+        self._going = asyncio.Lock()
+        """Held while one is removed."""
         self._own = False
         self.cache: Cache[_NetworkPolicy] = Cache(
             "NetworkPolicies", parse=self._parse, on_change=self._changed
@@ -75,34 +80,57 @@ class Networks:
 
         Permanent where something else has its name, or the API server refuses it.
         """
-        body = network_policy_body(key, config, self._installation)
-        object_id = (key.namespace, body["metadata"]["name"])
+        await self._have(network_policy_body(key, config, self._installation))
+
+    async def restore(self, key: RuntimeKey, network: str) -> None:
+        """Put the policy of a Pod right that was made from something else than is wanted by now.
+
+        What it said is remembered by the process that looked at it last. Where nobody does, and it is gone, one that
+        allows nothing takes its place: what runs under no policy at all may reach everything.
+        """
+        object_id = (key.namespace, network_policy_name(network))
+        body = self._bodies.get(object_id)
+        if body is None and self.cache.get(object_id) is None:
+            body = closed_policy_body(key, network, self._installation)
+        if body is not None:
+            await self._have(body)
+
+    async def _have(self, body: Object) -> None:
+        namespace, name = object_id = (body["metadata"]["namespace"], body["metadata"]["name"])
         self._needed_at[object_id] = self._clock()
-        known = self.cache.get(object_id)
+        self._bodies[object_id] = body
+        async with self._going:
+            known = self.cache.get(object_id)
         if known is None:
-            self._may_act()
-            try:
-                self._take(await self._api.create(NETWORK_POLICIES, body, namespace=key.namespace))
-            except Conflict:
-                known = self._take(
-                    await self._api.get(NETWORK_POLICIES, name=object_id[1], namespace=key.namespace)
-                )
-            except ApiError as error:
-                if failures.is_refusal(error):
-                    raise failures.of_refusal(error, "NetworkPolicy") from error
-                raise
-        if known is None or (known.ours and known.spec == body["spec"]):
+            known = await self._make(body, object_id)
+        if known.ours and known.spec == body["spec"]:
             return
         if not known.ours:
-            raise failures.foreign("NetworkPolicy", object_id[1], "rename or remove it")
+            raise failures.foreign("NetworkPolicy", name, "rename or remove it")
         logger.warning("The NetworkPolicy %s/%s was changed, and is put right", *object_id)
         self._may_act()
         metadata = {**body["metadata"], "uid": known.uid, "resourceVersion": known.resource_version}
-        self._take(
-            await self._api.replace(
-                NETWORK_POLICIES, {**body, "metadata": metadata}, name=object_id[1], namespace=key.namespace
+        with _as_refusal():
+            self._take(
+                await self._api.replace(
+                    NETWORK_POLICIES, {**body, "metadata": metadata}, name=name, namespace=namespace
+                )
             )
-        )
+
+    async def _make(self, body: Object, object_id: ObjectId) -> _NetworkPolicy:
+        """Make it, or return what has its name already, whosever it is."""
+        namespace, name = object_id
+        self._may_act()
+        try:
+            with _as_refusal():
+                return self._take(await self._api.create(NETWORK_POLICIES, body, namespace=namespace))
+        except Conflict as error:
+            if not error.is_name_taken:
+                raise
+            found = await self._api.get(NETWORK_POLICIES, name=name, namespace=namespace)
+            policy = self._parse(found)
+            # What has no label of ours is not watched: nobody would ever take it out of the cache again.
+            return self._take(found) if policy.ours else policy
 
     async def sweep(self) -> None:
         """Remove what no Pod is under any more, now and then, until cancelled."""
@@ -123,18 +151,22 @@ class Networks:
     async def _remove(self, policy: _NetworkPolicy) -> None:
         namespace, name = policy.id
         try:
-            self._may_act()
-            await self._api.delete(
-                NETWORK_POLICIES,
-                name=name,
-                namespace=namespace,
-                uid=policy.uid,
-                resource_version=policy.resource_version,
-            )
+            # Whoever needs it meanwhile waits, and makes it anew.
+            async with self._going:
+                self._may_act()
+                await self._api.delete(
+                    NETWORK_POLICIES,
+                    name=name,
+                    namespace=namespace,
+                    uid=policy.uid,
+                    resource_version=policy.resource_version,
+                )
+                self._forget(policy)
         except (ApiError, NotLeader) as error:
             if not isinstance(error, (Conflict, NotFound, NotLeader)):
                 logger.warning("Cannot remove the NetworkPolicy %s/%s: %s", namespace, name, error)
-            return
+
+    def _forget(self, policy: _NetworkPolicy) -> None:
         self._own = True
         try:
             self.cache.vanish(policy.id)
@@ -152,22 +184,38 @@ class Networks:
     def _parse(self, raw: Mapping[str, Any]) -> _NetworkPolicy:
         metadata, spec = raw["metadata"], raw.get("spec") or {}
         labels = metadata.get("labels") or {}
-        chosen = (spec.get("podSelector") or {}).get("matchLabels") or {}
+        network = labels.get(Label.NETWORK, "")
         return _NetworkPolicy(
             id=(metadata["namespace"], metadata["name"]),
             uid=metadata["uid"],
             resource_version=metadata["resourceVersion"],
             ours=labels.get(Label.MANAGED_BY) == MANAGED_BY
-            and labels.get(Label.INSTALLATION) == self._installation,
-            network=chosen.get(Label.NETWORK, ""),
+            and labels.get(Label.INSTALLATION) == self._installation
+            and metadata["name"] == network_policy_name(network),
+            network=network,
             spec=spec,
         )
 
     def _changed(self, old: _NetworkPolicy | None, new: _NetworkPolicy | None) -> None:
         if new is None and old is not None:
             self._needed_at.pop(old.id, None)
+            if not self._pods.under(old.id[0], old.network):
+                self._bodies.pop(old.id, None)
         if self._own:
             return
         for policy in (old, new):
             if policy is not None:
                 self._on_change(policy.id[0], policy.network)
+
+
+@contextmanager
+def _as_refusal() -> Iterator[None]:
+    """Say what the API server refuses in the words of conditions; what has changed meanwhile is looked at again."""
+    try:
+        yield
+    except (Conflict, NotFound):
+        raise
+    except ApiError as error:
+        if failures.is_refusal(error):
+            raise failures.of_refusal(error, "NetworkPolicy") from error
+        raise
