@@ -5,11 +5,11 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from bench import machine, many, path, pure, ready, recovery, writes
+from bench import life, machine, many, path, pod_many, pod_path, pod_ready, pure, ready, recovery, writes
 from bench.figures import Section
 from bench.report import Report
 from bench.stage import Stage
@@ -33,6 +33,10 @@ class _Size:
     many: int
     rounds: int
     rest: float
+    pods: int
+    followed_pods: int
+    many_pods: int
+    nodes: int
     calls: int
     seconds: float
     """For the whole run."""
@@ -48,8 +52,12 @@ _FULL: Final = _Size(
     many=100,
     rounds=2,
     rest=20,
+    pods=30,
+    followed_pods=15,
+    many_pods=500,
+    nodes=20,
     calls=500,
-    seconds=1500,
+    seconds=2700,
 )
 _QUICK: Final = _Size(
     samples=3,
@@ -61,17 +69,31 @@ _QUICK: Final = _Size(
     many=4,
     rounds=1,
     rest=2,
+    pods=1,
+    followed_pods=1,
+    many_pods=10,
+    nodes=2,
     calls=20,
-    seconds=150,
+    seconds=300,
 )
 
 _PARTS: Final[dict[str, Callable[[Stage, _Size], Awaitable[Section]]]] = {
     "ready": lambda stage, size: ready.measure(stage, count=size.samples),
     "path": lambda stage, size: path.measure(stage, count=size.followed),
     "recovery": lambda stage, size: recovery.measure(stage, count=size.recoveries),
-    "writes": lambda stage, size: writes.measure(stage, count=size.lives, idle=size.idle, tries=size.tries),
+    "writes": lambda stage, size: writes.measure(
+        stage, life.AS_CONTAINERS, count=size.lives, idle=size.idle, tries=size.tries
+    ),
     "many": lambda stage, size: many.measure(
         stage, count=size.many, rounds=size.rounds, idle_seconds=size.rest
+    ),
+    "pod-ready": lambda stage, size: pod_ready.measure(stage, count=size.pods),
+    "pod-path": lambda stage, size: pod_path.measure(stage, count=size.followed_pods),
+    "pod-writes": lambda stage, size: writes.measure(
+        stage, life.AS_PODS, count=size.lives, idle=size.idle, tries=size.tries
+    ),
+    "pod-many": lambda stage, size: pod_many.measure(
+        stage, count=size.many_pods, rounds=size.rounds, nodes=size.nodes
     ),
     "pure": lambda stage, size: asyncio.to_thread(pure.measure, calls=size.calls),
 }
@@ -87,7 +109,7 @@ async def _run(names: Sequence[str], size: _Size) -> Report:
         sections = []
         for name in names:
             with progress.step(f"Measuring: {name}"):
-                sections.append(await _PARTS[name](stage, size))
+                sections.append(replace(await _PARTS[name](stage, size), part=name))
         return Report(machine=facts, loads=(before, machine.load()), sections=sections)
 
 
@@ -96,7 +118,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="bench", description="Measure Sandkeeper on a real cluster and a real Docker engine."
     )
-    parser.add_argument("--quick", action="store_true", help="a few samples of each, in less than a minute")
+    parser.add_argument("--quick", action="store_true", help="a few samples of each, in a few minutes")
     parser.add_argument(
         "--only",
         action="append",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from bench.kube import Kube
 from sandkeeper.api.names import GROUP
@@ -13,7 +13,8 @@ __all__ = ["Reading", "passes", "read"]
 _VERBS = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"})
 _SAMPLE = re.compile(r"^(?P<name>[a-z_]+)\{(?P<labels>[^}]*)\} (?P<value>\S+)$")
 _LABEL = re.compile(r'([a-z_]+)="([^"]*)"')
-_OWN = ("sandboxes", "sandboxes/status")
+_OWN = frozenset({"sandboxes", "sandboxes/status"})
+_NETWORKS = "networkpolicies"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,42 +23,67 @@ class Reading:
 
     server: float
     """Writes to Sandboxes that the API server had, whoever made them."""
+    server_pods: float
+    """Writes to Pods that it had, but for deletions and for what kubelets and schedulers write (subresources)."""
+    server_tried: float
+    """Creations of Pods that it only tried (a dry run), which wrote nothing."""
     own: float
     """Writes to Sandboxes that the operator says it made."""
+    own_pods: float
+    """Writes to Pods that it says it made or tried, but for deletions."""
+    own_deletions: float
+    """Deletions of Pods that it says it asked for. The garbage collector and kubelets delete Pods too."""
+    own_networks: float
+    """Writes to NetworkPolicies that it says it made."""
     refused: float
-    """Writes to Sandboxes that the operator says were refused: somebody was quicker."""
+    """Writes that the operator says were refused: somebody was quicker."""
     events: float
     """Events that the operator says it posted."""
 
     def since(self, before: "Reading") -> "Reading":
         """Return what was added."""
-        return Reading(
-            server=self.server - before.server,
-            own=self.own - before.own,
-            refused=self.refused - before.refused,
-            events=self.events - before.events,
-        )
+        added = {one.name: getattr(self, one.name) - getattr(before, one.name) for one in fields(self)}
+        return Reading(**added)
 
 
 async def read(kube: Kube, operator: OperatorProcess) -> Reading:
     """Read all counters."""
-    server = 0.0
+    found = {one.name: 0.0 for one in fields(Reading)}
     for name, labels, value in _samples(await kube.text("/metrics"), "apiserver_request_total{"):
-        ours = labels.get("group") == GROUP and labels.get("resource") == "sandboxes"
-        # What was refused, or only tried, has written nothing.
-        done = labels.get("code", "").startswith("2") and not labels.get("dry_run")
-        if name == "apiserver_request_total" and ours and done and labels["verb"] in _VERBS:
-            server += value
-    own = refused = events = 0.0
+        if name == "apiserver_request_total" and (counter := _of_server(labels)) is not None:
+            found[counter] += value
     for name, labels, value in _samples(operator.read("/metrics"), "sandkeeper_"):
-        if name == "sandkeeper_api_requests_total" and labels["verb"] in _VERBS:
-            if labels["resource"] == "events":
-                events += value
-            elif labels["resource"] in _OWN and labels["code"].startswith("2"):
-                own += value
-            elif labels["resource"] in _OWN:
-                refused += value
-    return Reading(server=server, own=own, refused=refused, events=events)
+        if name == "sandkeeper_api_requests_total" and (counter := _of_operator(labels)) is not None:
+            found[counter] += value
+    return Reading(**found)
+
+
+def _of_server(labels: dict[str, str]) -> str | None:
+    """Say which of our counters a sample belongs to."""
+    # What was refused has written nothing.
+    if labels["verb"] not in _VERBS or not labels.get("code", "").startswith("2"):
+        return None
+    match labels.get("group"), labels.get("resource"), labels.get("subresource"):
+        case (group, "sandboxes", _) if group == GROUP:
+            return None if labels.get("dry_run") else "server"
+        case ("", "pods", "") if not labels["verb"].startswith("DELETE"):
+            return "server_tried" if labels.get("dry_run") else "server_pods"
+    return None
+
+
+def _of_operator(labels: dict[str, str]) -> str | None:
+    resource, verb = labels["resource"], labels["verb"]
+    if verb not in _VERBS:
+        return None
+    if resource == "events":
+        return "events"
+    if resource not in _OWN | {"pods", _NETWORKS}:
+        return None
+    if not labels["code"].startswith("2"):
+        return "refused"
+    if resource == "pods":
+        return "own_deletions" if verb == "DELETE" else "own_pods"
+    return "own_networks" if resource == _NETWORKS else "own"
 
 
 def passes(operator: OperatorProcess) -> float:

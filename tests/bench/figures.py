@@ -94,8 +94,11 @@ class Section:
     """What to remember of it."""
     verdict: str = ""
     data: Json = field(default_factory=dict)
+    part: str = ""
+    """What the command line calls it."""
 
     def to_markdown(self) -> str:
         """Write it as Markdown."""
         parts = [f"## {self.title}", wrapped(self.method), *(table.to_markdown() for table in self.tables)]
-        return "\n\n".join([*parts, wrapped(self.verdict)] if self.verdict else parts)
+        parts += [wrapped(self.verdict)] if self.verdict else []
+        return "\n\n".join([*parts, *([f"Alone: `make bench PARTS={self.part}`."] if self.part else [])])

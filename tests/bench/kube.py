@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +17,7 @@ import kubernetes.config
 from bench.figures import Json
 from sandkeeper.api.names import GROUP, VERSION
 
-__all__ = ["Kube", "Seen", "Watch"]
+__all__ = ["Kube", "Seen", "Watch", "pods", "sandboxes"]
 
 _REQUEST = aiohttp.ClientTimeout(total=60)
 _FOR_EVER = aiohttp.ClientTimeout(total=None, connect=10)
@@ -87,6 +88,12 @@ def sandboxes(namespace: str | None, name: str = "") -> str:
     return f"/apis/{GROUP}/{VERSION}{below}/sandboxes" + (f"/{name}" if name else "")
 
 
+def pods(namespace: str | None, name: str = "") -> str:
+    """Return the path of the Pods of a namespace, or of all, or of one Pod."""
+    below = f"/namespaces/{namespace}" if namespace else ""
+    return f"/api/v1{below}/pods" + (f"/{name}" if name else "")
+
+
 @dataclass(frozen=True)
 class Seen:
     """An event, and when it arrived (the clock is time.monotonic)."""
@@ -100,17 +107,21 @@ Wanted = Callable[[Seen], bool]
 
 
 class Watch:
-    """Follows Sandboxes, of one namespace or of all."""
+    """Follows Sandboxes or other objects, of one namespace or of all."""
 
-    def __init__(self, kube: Kube, namespace: str | None) -> None:
+    def __init__(
+        self, kube: Kube, namespace: str | None, path: Callable[[str | None], str] = sandboxes
+    ) -> None:
         self._kube = kube
-        self._path = sandboxes(namespace)
+        self._path = path(namespace)
         self._latest: dict[tuple[str, str], Seen] = {}
         self._waiting: dict[tuple[str, str], list[tuple[Wanted, asyncio.Future[Seen]]]] = {}
         self._namespace = namespace
         self._task: asyncio.Task[None] | None = None
         self.arrived: dict[str, int] = {}
         """How many events there were, by namespace."""
+        self.uids: set[str] = set()
+        """Of every object that was made since the watch began, however shortly it was there."""
 
     async def __aenter__(self) -> Self:
         """Begin to follow."""
@@ -133,7 +144,7 @@ class Watch:
         return sum(count for where, count in self.arrived.items() if where != namespace)
 
     async def until(self, name: str, wanted: Wanted, *, limit: float = 60) -> Seen:
-        """Wait for an event of this Sandbox, or take the latest one if it is what is wanted."""
+        """Wait for an event of this object, or take the latest one if it is what is wanted."""
         if self._namespace is None:
             raise ValueError("only a watch of one namespace can be waited on")
         key = (self._namespace, name)
@@ -150,20 +161,39 @@ class Watch:
             raise TimeoutError(f"{name}: not within {limit:g} s; the last status was {state}") from None
 
     async def _follow(self, version: str, opened: "asyncio.Future[None]") -> None:
+        try:
+            while True:
+                version = await self._follow_on(version, opened)
+        except Exception as error:
+            # Whoever waits would wait for nothing.
+            if not opened.done():
+                opened.set_exception(error)
+            for _, future in chain.from_iterable(self._waiting.values()):
+                if not future.done():
+                    future.set_exception(error)
+            raise
+
+    async def _follow_on(self, version: str, opened: "asyncio.Future[None]") -> str:
+        """Follow until the API server ends it, which it does where a client reads too slowly; return where it was."""
         async with self._kube.events(self._path, version) as response:
             response.raise_for_status()
-            opened.set_result(None)
+            if not opened.done():
+                opened.set_result(None)
             async for line in response.content:
                 at = time.monotonic()
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     raise RuntimeError(f"the watch ended: {event['object']}")
+                version = event["object"]["metadata"]["resourceVersion"]
                 self._take(Seen(at, event["type"], event["object"]))
+        return version
 
     def _take(self, seen: Seen) -> None:
         metadata = seen.object["metadata"]
         key = (metadata["namespace"], metadata["name"])
         self.arrived[key[0]] = self.arrived.get(key[0], 0) + 1
+        if seen.kind == "ADDED":
+            self.uids.add(metadata["uid"])
         self._latest[key] = seen
         for waiter in self._waiting.get(key, [])[:]:
             wanted, future = waiter

@@ -10,7 +10,7 @@ from bench.figures import Json
 from bench.stage import Stage
 from testbed import progress
 
-__all__ = ["describe", "load"]
+__all__ = ["describe", "load", "memory", "processor_time"]
 
 
 async def describe(stage: Stage) -> Json:
@@ -37,6 +37,20 @@ async def describe(stage: Stage) -> Json:
 def load() -> float:
     """Return how many processes wanted to run, on average over the last minute."""
     return round(os.getloadavg()[0], 1)
+
+
+def memory(pid: int) -> float:
+    """Return the resident memory of a process, in MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise LookupError(f"no VmRSS of {pid}")
+
+
+def processor_time(pid: int) -> float:
+    """Return the seconds of processor time that a process used so far."""
+    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _processor() -> str:

@@ -1,13 +1,11 @@
 """Many Sandboxes applied at once, and what the operator needs to keep them."""
 
 import asyncio
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
-from bench import counters
+from bench import counters, machine
 from bench.figures import Section, Series, Table, milliseconds, ratio, seconds
 from bench.ready import is_running
 from bench.stage import WORKERS, Stage
@@ -42,17 +40,17 @@ async def measure(stage: Stage, *, count: int, rounds: int, idle_seconds: float)
     async with stage.operator() as operator:
         pid = operator.process.pid
         await asyncio.sleep(2)
-        found.memory_empty = _memory(pid)
+        found.memory_empty = machine.memory(pid)
         for number in range(rounds):
             names = [f"many-{number}-{one}" for one in range(count)]
             found.theirs.append(await _by_hand(stage, count))
-            used = _processor(pid)
+            used = machine.processor_time(pid)
             await _apply(stage, names, found)
-            found.work.append((_processor(pid) - used) / count)
+            found.work.append((machine.processor_time(pid) - used) / count)
             progress.say(f"{count} at once: {found.ours[-1]:.1f} s, and by hand {found.theirs[-1]:.1f} s")
             if number == rounds - 1:
                 await asyncio.sleep(3)
-                found.memory_full = _memory(pid)
+                found.memory_full = machine.memory(pid)
                 await _rest(stage, operator, found, idle_seconds)
             await asyncio.gather(*(stage.delete(name, limit=_LIMIT) for name in names))
     return _section(found, count=count, idle_seconds=idle_seconds)
@@ -74,9 +72,9 @@ async def _apply(stage: Stage, names: list[str], found: _Found) -> None:
 async def _rest(stage: Stage, operator: OperatorProcess, found: _Found, idle_seconds: float) -> None:
     pid = operator.process.pid
     before = await counters.read(stage.kube, operator)
-    used, began = _processor(pid), time.monotonic()
+    used, began = machine.processor_time(pid), time.monotonic()
     await asyncio.sleep(idle_seconds)
-    found.processor = (_processor(pid) - used) / (time.monotonic() - began)
+    found.processor = (machine.processor_time(pid) - used) / (time.monotonic() - began)
     found.writes = (await counters.read(stage.kube, operator)).since(before).own
 
 
@@ -92,20 +90,6 @@ async def _by_hand(stage: Stage, count: int) -> float:
         # Who interrupts us waits for the calls that have begun, or they would make containers behind our back.
         pool.shutdown(cancel_futures=True)
     return took
-
-
-def _memory(pid: int) -> float:
-    """Return the resident memory, in MiB."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) / 1024
-    raise LookupError(f"no VmRSS of {pid}")
-
-
-def _processor(pid: int) -> float:
-    """Return the seconds of processor time used so far."""
-    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
-    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _section(found: _Found, *, count: int, idle_seconds: float) -> Section:

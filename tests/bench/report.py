@@ -12,14 +12,17 @@ from bench.figures import Json, Section, Table, wrapped
 __all__ = ["Report"]
 
 _INTRODUCTION: Final = """\
-What Sandkeeper costs, measured on a real API server and a real Docker engine. Beside each figure of time stands a
-baseline from the same run, taken in turns with it: the same container, made on the same engine by hand. A busy machine
-slows both; so read the ratios, and take the seconds for what this machine gives.
+What Sandkeeper costs, measured on a real API server, a real Docker engine and a real node. Beside each figure of time
+stands a baseline from the same run, taken in turns with it: the same container, made on the same engine by hand, or the
+same Pod, created by hand. A busy machine slows both; so read the ratios, and take the seconds for what this machine
+gives.
 
-This page is written by the benchmark; [performance.json](performance.json) has the same figures. To measure anew:
+This page is written by the benchmark; [performance.json](performance.json) has the same figures. To measure anew, all
+of it, or parts by the names that the sections give, which are printed and not written:
 
 ```sh
 make bench
+make bench PARTS="pod-ready pod-path pod-writes pod-many"
 ```
 """
 
@@ -30,18 +33,19 @@ carries over. The load average tells how busy the machine was, with this benchma
 
 _IMAGE: Final = """\
 All containers are of one image of 2 MB, a static busybox, with the built-in hardening (read-only root, no network, no
-capabilities, three tmpfs, an init). Pulling an image is not measured, nor is a setupCommand."""
+capabilities, three tmpfs, an init). Pods are of debian:bookworm-slim, which the node has, with the built-in hardening
+of Pods. Pulling an image is not measured, nor is a setupCommand."""
 
 _NOT_MEASURED: Final = """\
 ## What these figures do not say
 
 * Thousands of Sandboxes: one engine on this machine starts few containers a second, and `docker.maxContainers` is 200
   by default. Beyond that the engine is the limit and not the operator.
-* Sandboxes as Pods: how long a Pod takes to start is up to the cluster's nodes.
+* How long a Pod takes to start elsewhere: that is up to the cluster's nodes and network.
 * The write that refreshes a last use, once per hot window and once a minute at most: the steps above are quicker.
 * A far API server: client, server and operator are on one machine, where a request takes milliseconds. The path to
   Ready has three requests one after the other (the client's POST and our two writes), so it grows by about three
-  round trips."""
+  round trips; a Pod by hand has one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,11 +19,18 @@ from sandkeeper.api.names import API_VERSION, GROUP, VERSION, Label
 from sandkeeper.config.operator import DockerSettings
 from support.operator import OperatorProcess
 from testbed import progress
+from testbed.fake_nodes import FakeNodes
 
-__all__ = ["WORKERS", "Stage"]
+__all__ = ["PODS", "POD_POLICY", "WORKERS", "Stage"]
 
 WORKERS: Final = DockerSettings().workers
 """Calls that the operator makes to the engine at once; the baseline makes as many."""
+
+PODS: Final[Json] = {"backends": ["pod"], "defaultBackend": "pod"}
+"""Settings of an operator whose sandboxes are Pods."""
+
+POD_POLICY: Final = "pods"
+"""The policy of Sandboxes that are Pods on a real node."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +49,7 @@ class Stage:
     folder: Path
     """For configuration and logs of operators."""
     environ: dict[str, str]
+    make_nodes: Callable[[int], AbstractContextManager[FakeNodes]]
 
     async def create(self, name: str, **spec: Any) -> Json:
         """Create a Sandbox, as a client does: one POST. The agent is called like the Sandbox unless said otherwise."""
@@ -71,7 +79,7 @@ class Stage:
         await self.watch.until(name, lambda seen: seen.kind == "DELETED", limit=limit)
 
     async def policy(self, name: str, **spec: Any) -> None:
-        """Make a policy with the stage's image."""
+        """Make a policy; the image is the stage's unless said otherwise."""
         await self.kube.request(
             "POST",
             f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/agentsandboxpolicies",
@@ -89,11 +97,22 @@ class Stage:
         return list(self.engine.containers(all=True, filters=filters))
 
     @asynccontextmanager
-    async def operator(self, *, trace: Path | None = None) -> AsyncIterator[OperatorProcess]:
+    async def fake_nodes(self, count: int) -> AsyncIterator[FakeNodes]:
+        """Have some nodes that nothing runs on; they go with their Pods."""
+        nodes = self.make_nodes(count)
+        made = await asyncio.to_thread(nodes.__enter__)
+        try:
+            yield made
+        finally:
+            await asyncio.to_thread(nodes.__exit__, None, None, None)
+
+    @asynccontextmanager
+    async def operator(self, *, trace: Path | None = None, **extra: Any) -> AsyncIterator[OperatorProcess]:
         """Run an operator for the namespace, with a lease, as it is installed."""
         number = secrets.token_hex(3)
         config = self.folder / f"operator-{number}.yaml"
-        settings = {"namespace": self.namespace, "release": "bench", "watchNamespaces": [self.namespace]}
+        own = {"namespace": self.namespace, "release": "bench", "watchNamespaces": [self.namespace]}
+        settings = {**own, **extra}
         config.write_text(yaml.safe_dump(settings), encoding="utf-8")
         log = self.folder / f"operator-{number}.log"
         process = (

@@ -22,14 +22,16 @@ from docker.errors import APIError
 from bench.bare import Bare
 from bench.figures import Json
 from bench.kube import Kube, Watch, sandboxes
-from bench.stage import Stage
+from bench.stage import POD_POLICY, Stage
 from sandkeeper.api.names import GROUP, Label
 from sandkeeper.runtimes.docker.transport import connect_to
 from support.cluster import Cluster, Users
 from support.crds import CRDS, wait_until_served
 from support.engine import import_tiny
+from support.pods import POD_IMAGE
 from testbed import bed, progress
 from testbed.bed import Bed
+from testbed.fake_nodes import fake_nodes
 from testbed.paths import Layout
 
 __all__ = ["staged"]
@@ -73,8 +75,10 @@ async def staged() -> AsyncIterator[Stage]:
                 "DOCKER_HOST": known.docker_host,
                 "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
             },
+            make_nodes=lambda count: fake_nodes(layout, known, count=count, prefix="bench"),
         )
         await stage.policy("default")
+        await stage.policy(POD_POLICY, backend="pod", container={"image": POD_IMAGE})
         yield stage
 
 

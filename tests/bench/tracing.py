@@ -73,10 +73,12 @@ class _Pencil:
 def _arm(path: str) -> None:
     from docker import APIClient
 
+    from sandkeeper.cluster.api import KubeApi
     from sandkeeper.cluster.caches import Cache
     from sandkeeper.reconcile import passes
     from sandkeeper.reconcile.keeper import Keeper
     from sandkeeper.runtimes.docker import DockerRuntimes
+    from sandkeeper.runtimes.pod.backend import PodRuntimes
 
     pencil = _Pencil(path)
 
@@ -90,7 +92,15 @@ def _arm(path: str) -> None:
         return {"about": sandbox.name}
 
     def of_raw(_: Any, raw: Any) -> dict[str, str]:
-        return {"about": raw["metadata"]["name"], "version": raw["metadata"]["resourceVersion"]}
+        containers = (raw.get("status") or {}).get("containerStatuses") or [{}]
+        return {
+            "about": raw["metadata"]["name"],
+            "version": raw["metadata"]["resourceVersion"],
+            "runs": str("running" in (containers[0].get("state") or {})),
+        }
+
+    def of_request(_: Any, resource: Any, *__: Any, **___: Any) -> dict[str, str]:
+        return {"resource": resource.plural}
 
     def of_nothing(*_: Any, **__: Any) -> dict[str, str]:
         return {}
@@ -101,6 +111,9 @@ def _arm(path: str) -> None:
     pencil.around(Keeper, "write_status", "status", of_sandbox)
     pencil.around(DockerRuntimes, "observe", "observe", of_key)
     pencil.around(DockerRuntimes, "create", "create", of_order)
+    pencil.around(PodRuntimes, "create", "create", of_order)
+    for verb in ("get", "create", "replace", "patch", "delete"):
+        pencil.around(KubeApi, verb, f"api {verb}", of_request)
     for call in ("create_container_from_config", "start", "inspect_container", "info"):
         pencil.around_sync(APIClient, call, f"engine {call}", of_nothing)
 
