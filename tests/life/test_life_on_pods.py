@@ -259,3 +259,72 @@ def test_kubectl_tells_the_story(
     wait_for(
         lambda: [e for e in told() if e != "Creating"] == story, what="the Events", tell=lambda: str(told())
     )
+
+
+def test_a_copy_of_its_pod_changes_nothing_and_is_left_alone(
+    pod_operator: OperatorProcess, pod_sandboxes: Sandboxes, pods: Pods
+) -> None:
+    """Whoever may create Pods can write our labels; that a living Sandbox owns it, the copy does not say."""
+    pod_sandboxes.apply(pod_sandboxes.policy(), pod_sandboxes.sandbox("rain"))
+    before = pod_sandboxes.wait("rain", "Running")
+    (pod,) = pods()
+    marks = {key: pod["metadata"][key] for key in ("labels", "annotations")}
+    copies = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"copy-{number}", **marks},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "containers": [{"name": "sandbox", "image": pod["spec"]["containers"][0]["image"]}],
+            },
+        }
+        for number in range(4)  # which one comes first is by UID
+    ]
+    pod_sandboxes.apply(*copies)
+    pod_sandboxes.touch("rain")
+    time.sleep(3)
+    assert pod_sandboxes.condition("rain") == ("True", "Running")
+    assert pod_sandboxes.status("rain")["runtime"] == before["runtime"]
+    pod_sandboxes.apply(pod_sandboxes.sandbox("rain", state="Stopped"))
+    wait_for(lambda: before["runtime"]["id"] not in uids(pods()), what="the real one is stopped")
+    wait_for(
+        lambda: pod_sandboxes.condition("rain") == ("Unknown", "NameConflict"), what="the copies are told of"
+    )
+    assert len(pods()) == 4
+    pod_sandboxes.kubectl("delete", "pods", "--all", "--timeout=60s")
+    pod_sandboxes.wait("rain", "Stopped")
+
+
+def test_a_network_policy_is_restored_while_its_pod_differs(
+    pod_operator: OperatorProcess, pod_sandboxes: Sandboxes
+) -> None:
+    pod_sandboxes.apply(pod_sandboxes.policy(), pod_sandboxes.sandbox("rain"))
+    pod_sandboxes.wait("rain", "Running")
+    pod_sandboxes.apply(pod_sandboxes.policy(container={"env": {"COLOUR": "blue"}}))
+    pod_sandboxes.wait("rain", "ConfigChanged", kind="Drifted")
+    (before,) = json.loads(pod_sandboxes.kubectl("get", "networkpolicies", "-o", "json"))["items"]
+    pod_sandboxes.kubectl("delete", "networkpolicies", "--all")
+
+    def restored() -> bool:
+        found = json.loads(pod_sandboxes.kubectl("get", "networkpolicies", "-o", "json"))["items"]
+        return [one["spec"] for one in found] == [before["spec"]]
+
+    wait_for(restored, what="it is there again")
+
+
+def test_a_pod_that_goes_during_its_setup_is_made_and_set_up_anew(
+    pod_operator: OperatorProcess, pod_sandboxes: Sandboxes, pods: Pods
+) -> None:
+    setup = {"setupCommand": "sleep 5; echo ran >> /tmp/setup"}
+    pod_sandboxes.apply(pod_sandboxes.policy(container=setup), pod_sandboxes.sandbox("rain"))
+    pod_sandboxes.wait("rain", "SettingUp")
+    (first,) = pods()
+    pod_sandboxes.kubectl("delete", "pod", first["metadata"]["name"], "--force", "--grace-period=0")
+    wait_for(
+        lambda: first["metadata"]["uid"] not in uids(pods()) and len(pods()) == 1, what="another is there"
+    )
+    status = pod_sandboxes.wait("rain", "Running")
+    said = pod_sandboxes.kubectl("exec", status["runtime"]["name"], "--", "sh", "-c", "cat /tmp/setup")
+    assert said == "ran\n"
+    assert uids(pods()) == [status["runtime"]["id"]]
