@@ -62,37 +62,44 @@ class Volumes:
     async def ensure(self, order: Order) -> None:
         """Have the volume there before the Pod. Errors as :meth:`look`; Permanent where a claim cannot be made."""
         await self.look(order)
-        if not isinstance(order.config.workspace, ClaimTemplate):
+        body = claim_body(order, self._installation)
+        if body is None:
             return
-        key, name = order.key, claim_name(order.key, self._installation)
-        known = self.cache.get((key.namespace, name))
-        if known is not None and known.deleting:
+        key, name = order.key, str(body["metadata"]["name"])
+        known = self.cache.get((key.namespace, name)) or await self._make(body, key)
+        if known.key != key:
+            raise failures.foreign("PersistentVolumeClaim", name, "rename or remove it")
+        if known.deleting:
             message = f"The PersistentVolumeClaim {name} is being deleted; then another is made."
             raise Transient(Reason.VOLUME_MISSING, message)
-        if known is not None:
-            # Before the Pod is made: one that belongs to nobody alive may be collected as garbage at any moment.
-            await self.uphold(key, order.owners, order.config)
-            return
+        # Before the Pod is made: one that belongs to nobody alive may be collected as garbage at any moment.
+        await self.uphold(key, order.owners, order.config)
+
+    async def _make(self, body: Object, key: RuntimeKey) -> _VolumeClaim:
+        """Make the key's claim, or return what has its name already, whosever it is."""
         self._may_act()
         try:
-            body = claim_body(order, self._installation)
-            self.cache.put(await self._api.create(VOLUME_CLAIMS, body or {}, namespace=key.namespace))
+            return self.cache.put(await self._api.create(VOLUME_CLAIMS, body, namespace=key.namespace))
         except Conflict:
-            found = self.cache.put(await self._api.get(VOLUME_CLAIMS, name=name, namespace=key.namespace))
-            if found.key != key:
-                raise failures.foreign("PersistentVolumeClaim", name, "rename or remove it") from None
+            name = body["metadata"]["name"]
+            found = await self._api.get(VOLUME_CLAIMS, name=name, namespace=key.namespace)
+            claim = self._parse(found)
+            # What has no label of ours is not watched: nobody would ever take it out of the cache again.
+            return self.cache.put(found) if claim.key == key else claim
         except ApiError as error:
             if failures.is_refusal(error):
                 raise failures.of_refusal(error, "PersistentVolumeClaim") from error
             raise
 
     async def uphold(self, key: RuntimeKey, owners: Sequence[Owner], config: RuntimeConfig | None) -> None:
-        """Make those who share the runtime the owners of the claim that was made for it."""
+        """Make those who share the runtime the owners of the claim that was made for it.
+
+        Also where it is not what is wanted at the moment: a claim that lost its last owner could not be had back.
+        """
         known = self.cache.get((key.namespace, claim_name(key, self._installation)))
-        if known is None or known.key != key or config is None:
+        if known is None or known.key != key:
             return
-        volume = config.workspace
-        wanted = () if isinstance(volume, ClaimTemplate) and volume.retain else tuple(owners)
+        wanted = _owners_of(known, owners, config)
         if {owner.uid for owner in wanted} == {owner.uid for owner in known.owners}:
             return
         self._may_act()
@@ -149,6 +156,16 @@ class Volumes:
             owners=sandbox_owners(metadata),
             deleting="deletionTimestamp" in metadata,
         )
+
+
+def _owners_of(
+    claim: _VolumeClaim, sharers: Sequence[Owner], config: RuntimeConfig | None
+) -> Sequence[Owner]:
+    """Tell to whom a claim belongs: to nobody where it is retained."""
+    if config is not None and isinstance(config.workspace, ClaimTemplate):
+        return () if config.workspace.retain else sharers
+    # No policy says by now what is to become of it; so it stays as the last one that did had it.
+    return sharers if claim.owners else ()
 
 
 def _claims_of(pod: Object) -> set[str]:
