@@ -40,6 +40,7 @@ RUNNING = PodView(
 )
 OUT_OF_TOUCH = replace(RUNNING, is_out_of_touch=True)
 GOING = replace(RUNNING, state=RuntimeState.TERMINATING, deleting_at=NOW - timedelta(seconds=15))
+SLOW = replace(RUNNING, state=RuntimeState.STARTING, created_at=NOW - timedelta(seconds=26))
 STUCK = replace(GOING, deleting_at=NOW - timedelta(seconds=16))
 
 
@@ -88,7 +89,15 @@ def trouble(judged: Observed | Unreachable) -> str:
 
 
 @pytest.mark.parametrize(
-    "pod", [RUNNING, replace(RUNNING, state=RuntimeState.STARTING), GOING, replace(RUNNING, node="")]
+    "pod",
+    [
+        RUNNING,
+        GOING,
+        replace(RUNNING, node=""),
+        replace(SLOW, created_at=NOW - timedelta(seconds=25)),
+        replace(SLOW, node=""),
+        replace(SLOW, waits_for=Reason.IMAGE_MISSING),
+    ],
 )
 async def test_who_looks_well_is_not_asked_after(pod: PodView) -> None:
     api = Api(SILENT)
@@ -96,7 +105,9 @@ async def test_who_looks_well_is_not_asked_after(pod: PodView) -> None:
     assert api.asked == []
 
 
-@pytest.mark.parametrize("pod", [OUT_OF_TOUCH, STUCK, replace(OUT_OF_TOUCH, deleting_at=GOING.deleting_at)])
+@pytest.mark.parametrize(
+    "pod", [OUT_OF_TOUCH, SLOW, STUCK, replace(OUT_OF_TOUCH, deleting_at=GOING.deleting_at)]
+)
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
@@ -114,8 +125,9 @@ async def test_of_a_lost_node_nothing_is_known(
     assert trouble(await Api(answer).nodes().judge(pod)).startswith(expected)
 
 
-async def test_one_that_looks_lost_on_a_node_that_answers_is_as_it_is() -> None:
-    assert await Api(FINE).nodes().judge(OUT_OF_TOUCH) == OUT_OF_TOUCH.observed()
+@pytest.mark.parametrize("pod", [OUT_OF_TOUCH, SLOW])
+async def test_one_that_looks_lost_on_a_node_that_answers_is_as_it_is(pod: PodView) -> None:
+    assert await Api(FINE).nodes().judge(pod) == pod.observed()
 
 
 @pytest.mark.parametrize("ended", [None, Reason.PREEMPTED, Reason.EXITED])

@@ -36,8 +36,9 @@ class Nodes:
     async def judge(self, pod: PodView) -> Observed | Unreachable:
         """Say how a Pod is, with a look at its node where that is in doubt."""
         seen = pod.observed()
-        stuck = pod.is_stuck(self._now())
-        if not (stuck or pod.is_out_of_touch):
+        now = self._now()
+        stuck = pod.is_stuck(now)
+        if not (stuck or pod.is_out_of_touch or pod.is_slow(now)):
             return seen
         trouble = await self._trouble(pod.node) if pod.node else None
         if trouble is not None:

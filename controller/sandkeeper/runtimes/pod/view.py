@@ -46,6 +46,9 @@ _BACK_OFF: Final = re.compile(r'^Back-off pulling image "[^"]*": \w+: ')
 """What the kubelet puts before the same message when it pauses; without it a status need not be written twice."""
 
 _PREEMPTED: Final = "PreemptionByScheduler"
+_SLOW_AFTER: Final = timedelta(seconds=25)
+"""After it was made: most Pods run by then. Who waits for one looks again every 30 s."""
+
 _STUCK_AFTER: Final = timedelta(seconds=15)
 """After the end of its grace: a kubelet that works has ended a Pod by then."""
 
@@ -95,6 +98,11 @@ class PodView:
     def id(self) -> ObjectId:
         """Namespace and name."""
         return self.namespace, self.name
+
+    def is_slow(self, now: datetime) -> bool:
+        """Whether it should have started by now on the node that it was given, and does not say what it waits for."""
+        waits = self.state is RuntimeState.STARTING and self.waits_for is None
+        return waits and bool(self.node) and now > self.created_at + _SLOW_AFTER
 
     def is_stuck(self, now: datetime) -> bool:
         """Whether it should have been gone by now."""
