@@ -254,6 +254,8 @@ def slow(ground: Ground, cluster: Cluster) -> Iterator[Slow]:
             ground.ready(name)
         for node in nodes.names:
             nodes.silence(node)
+        # Nobody has noticed yet.
+        ground.begin("never-started", pod=on(deleted))
         for name in ("full-volume", "full-disk"):
             ground.ready(name)
             ground.run(name, "dd if=/dev/zero of=big bs=1M count=8")
@@ -357,9 +359,11 @@ def test_one_that_is_asked_to_leave_says_so(ground: Ground) -> None:
         "metadata": {"name": pod, "namespace": ground.namespace},
     }
     path = f"/api/v1/namespaces/{ground.namespace}/pods/{pod}/eviction"
-    ground.cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
-    ground.ready(name, recoveries=1)
-    ground.wait_told(name, "Evicted", "Recovering")
+    for time in (1, 2):
+        ground.cluster.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
+        ground.ready(name, recoveries=time)
+    # The second waits, and is told to wait for the same reason.
+    ground.wait_told(name, *["Evicted", "Recovering"] * 2)
     assert "EvictionByEvictionAPI" in ground.message(name, "Evicted")
     assert ground.most_pods(name) == 1
 
@@ -545,8 +549,10 @@ def test_one_whose_node_is_silent_is_not_forced_until_the_node_is_given_up(
         assert "deletionTimestamp" not in pod["metadata"]
         assert pod["metadata"]["uid"] == status["runtime"]["id"]
         before[name] = pod["metadata"]["uid"]
+    status = ground.waits("never-started", "NodeLost", timeout=SLOW)
+    assert (status["phase"], status.get("runtime")) == ("Unknown", None)
     # Elsewhere there is room for what comes next.
-    for name in before:
+    for name in (*before, "never-started"):
         ground.set_policy(name)
     assert [ground.pods(name)[0]["metadata"]["uid"] for name in before] == list(before.values())
     slow.nodes.put_out_of_service(given_up)
@@ -557,3 +563,5 @@ def test_one_whose_node_is_silent_is_not_forced_until_the_node_is_given_up(
         assert ground.most_pods(name) == 1
         assert ground.reasons(name)[0] == "NodeLost"
         assert ground.reasons(name)[-1] == "Recovering"
+    ground.ready("never-started", timeout=SLOW)
+    assert ground.most_pods("never-started") == 1

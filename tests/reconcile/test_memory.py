@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Permanent
+from sandkeeper.api.sandbox import RuntimeRecord
 from sandkeeper.lifecycle import Create, Observed, Preflight, Removal, Remove, RuntimeState, Setup, Start
 from sandkeeper.reconcile.memory import Memory
 
@@ -36,6 +37,22 @@ def test_the_first_death_is_made_good_at_once_and_the_second_is_not() -> None:
     memory.mourn(BURY, observed=replace(DEAD, id="def"), recorded=None, now=NOW + SECOND)
     assert memory.is_backing_off(NOW + SECOND)
     assert not memory.is_backing_off(NOW + 10 * SECOND)
+
+
+def test_what_was_taken_away_is_mourned_for_the_reason_that_it_told_while_it_went() -> None:
+    made = Create(ruler="a", recovery=True)
+    recorded = RuntimeRecord(
+        backend="pod", name="sk", id="abc", node="one", created_at=NOW, setup="NotNeeded"
+    )
+    evicted = replace(DEAD, state=RuntimeState.TERMINATING, ended=Reason.EVICTED, message="A drain.")
+    memory = Memory()
+    memory.see(evicted)
+    memory.see(replace(evicted, ended=None, message=""))
+    memory.mourn(made, observed=None, recorded=recorded, now=NOW)
+    assert memory.failure is not None
+    assert (memory.failure.reason, memory.failure.message) == (Reason.EVICTED, "A drain.")
+    memory.mourn(made, observed=None, recorded=recorded.model_copy(update={"id": "def"}), now=NOW)
+    assert (memory.failure.reason, memory.failure.message) == (Reason.EXITED, "the runtime vanished")
 
 
 def test_ten_minutes_of_life_begin_a_new_row() -> None:

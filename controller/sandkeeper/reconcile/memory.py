@@ -48,6 +48,8 @@ class Memory:
     """Since when (monotonic) nothing but what passes was to be said."""
     mourned: str | None = None
     """Id of the last runtime whose death was counted as a failure."""
+    going: Observed | None = None
+    """The last runtime that said why it goes: once it is gone nothing else tells."""
 
     def is_backing_off(self, now: datetime) -> bool:
         """Whether the next attempt has to wait."""
@@ -62,6 +64,11 @@ class Memory:
         elif self.failure.retry_at - now > _LONGEST_WAIT:
             self.failure = replace(self.failure, retry_at=now)
 
+    def see(self, observed: Observed) -> None:
+        """Remember why a runtime goes, if it says so."""
+        if observed.ended is not None:
+            self.going = observed
+
     def mourn(
         self, effect: Effect, *, observed: Observed | None, recorded: RuntimeRecord | None, now: datetime
     ) -> None:
@@ -72,6 +79,8 @@ class Memory:
         elif isinstance(effect, Create) and effect.recovery and recorded is not None:
             dead, made_at = recorded.id, recorded.created_at
             reason, message = Reason.EXITED, "the runtime vanished"
+            if self.going is not None and self.going.id == dead and self.going.ended is not None:
+                reason, message = self.going.ended, self.going.message
         else:
             return
         if self.mourned != dead:

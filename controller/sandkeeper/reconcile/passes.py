@@ -163,6 +163,8 @@ class Reconciler:
         memory = self._memory[key]
         now = self._now()
         memory.freshen({claim.resolution.config_hash for claim in claims}, now)
+        if isinstance(observed, Observed):
+            memory.see(observed)
         return decide(
             Situation(
                 claimants=tuple(claimant_of(claim, key) for claim in claims),
