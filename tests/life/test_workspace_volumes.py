@@ -420,6 +420,20 @@ def test_a_directory_of_the_node_is_for_the_installer_to_allow(  # noqa: PLR0917
     assert pod_sandboxes.condition("rain") == ("True", "Running")
 
 
+def test_a_directory_that_the_node_lacks_is_told_by_the_nodes_events(
+    operator_factory: OperatorFactory, pod_sandboxes: Sandboxes, volumes: Volumes
+) -> None:
+    missing = volumes.root / "not-yet"
+    operator_factory(**serving_pods(ceilings={"bindRoots": [str(volumes.root)]})).wait_ready()
+    pod_sandboxes.apply(
+        pod_sandboxes.policy(workspace=kept_in("hostPath", path=str(missing))), pod_sandboxes.sandbox("rain")
+    )
+    message = pod_sandboxes.wait("rain", "VolumeMissing", timeout=120)["message"]
+    assert "is not a directory" in message
+    missing.mkdir()
+    pod_sandboxes.wait("rain", "Running", timeout=180)
+
+
 def test_what_belongs_to_somebody_else_is_left_alone(  # noqa: PLR0917 - fixtures
     cluster: Cluster,
     namespace: str,

@@ -26,6 +26,7 @@ from sandkeeper.lifecycle.model import Observed, RuntimeState, Unreachable
 from sandkeeper.runtimes.pod import failures
 from sandkeeper.runtimes.pod.claims import owner_references
 from sandkeeper.runtimes.pod.desired import pod_body
+from sandkeeper.runtimes.pod.hindrances import Hindrances
 from sandkeeper.runtimes.pod.networks import Networks
 from sandkeeper.runtimes.pod.nodes import Nodes
 from sandkeeper.runtimes.pod.pods import Pods
@@ -73,6 +74,7 @@ class PodRuntimes:
         )
         self._volumes = Volumes(api, installation=installation, may_act=self._may_act_now)
         self._nodes = Nodes(api)
+        self._hindrances = Hindrances(api)
         self._setups = asyncio.Semaphore(settings.setup_workers)
         self._own = False
         """Whether a change of the cache is our own doing, and no news."""
@@ -129,7 +131,8 @@ class PodRuntimes:
         if pod is None:
             return None
         if self._is_owned(pod):
-            return await self._nodes.judge(pod)
+            seen = await self._nodes.judge(pod)
+            return await self._hindrances.judge(pod, seen) if isinstance(seen, Observed) else seen
         if pod.owners or pod.deleting_at is not None:
             return replace(pod.observed(), state=RuntimeState.TERMINATING, ended=None, message=_ORPHANED)
         message = (
