@@ -128,3 +128,8 @@ def test_who_claims_nothing_keeps_nothing_running() -> None:
     one = replace(wanted(), most_sharers=1)
     claimants = [sandbox("old", desire=one, stopped=True), newcomer("young", desire=one)]
     assert decide(situation(*claimants)).rule == "stopped"
+
+
+def test_a_stop_is_told_when_it_is_done_or_takes_its_time() -> None:
+    plan = decide(situation(sandbox(stopped=True), observed=GOING))
+    assert (plan.rule, plan.passing, plan.effect) == ("stopped", True, None)

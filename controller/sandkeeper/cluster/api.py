@@ -150,6 +150,8 @@ class KubeApi:
     ) -> Object:
         url = self._connection.server + resource.path(namespace=namespace, name=name, subresource=subresource)
         what = resource.plural + (f"/{subresource}" if subresource else "")
+        if params is not None and "dryRun" in params:
+            what += "?dryRun"
         for attempt in range(1, _TRIES + 1):
             if method != "GET" and resource not in _ALWAYS_WRITTEN:
                 self.may_write()  # before each try: what went before it may have taken minutes

@@ -101,6 +101,7 @@ def stopped(view: View) -> Plan | None:
         record=partial(_at_rest, view),
         drift=lambda claim, _: drift_of(view, claim, "It is replaced when it is to run again."),
         wake=[after(view.now, SOON) if view.is_in(RuntimeState.TERMINATING) else None],
+        passing=view.is_in(RuntimeState.TERMINATING),
     )
 
 
