@@ -52,8 +52,8 @@ def test_while_it_creates(
 ) -> None:
     setup = {"setupCommand": "echo done >> /tmp/setup"}
     sandboxes.apply(sandboxes.policy(container=setup), sandboxes.sandbox("rain"))
-    operator_factory(crash=step).wait_dead()
-    operator_factory().wait_ready()
+    operator_factory(crash=step, lease=False).wait_dead()
+    operator_factory(lease=False).wait_ready()
     status = sandboxes.wait("rain", "Running")
     alive = containers()
     assert [container.id for container in alive] == [status["runtime"]["id"]]
@@ -65,13 +65,13 @@ def test_while_it_replaces(
     step: str, operator_factory: OperatorFactory, sandboxes: Sandboxes, containers: Containers
 ) -> None:
     sandboxes.apply(sandboxes.policy(hotWindowSeconds=2), sandboxes.sandbox("rain"))
-    first = operator_factory().wait_ready()
+    first = operator_factory(lease=False).wait_ready()
     before = sandboxes.wait("rain", "Running")
     first.kill()
     sandboxes.apply(sandboxes.policy(hotWindowSeconds=2, container={"env": {"COLOUR": "blue"}}))
     time.sleep(2.1)  # cold when the next one comes: there is nothing to tell before it acts
-    operator_factory(crash=step).wait_dead()
-    operator_factory().wait_ready()
+    operator_factory(crash=step, lease=False).wait_dead()
+    operator_factory(lease=False).wait_ready()
     wait_for(
         lambda: (
             sandboxes.condition("rain") == ("True", "Running")
@@ -92,11 +92,11 @@ def test_while_it_prunes(
     step: str, operator_factory: OperatorFactory, sandboxes: Sandboxes, containers: Containers
 ) -> None:
     sandboxes.apply(sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 3}), sandboxes.sandbox("rain"))
-    first = operator_factory().wait_ready()
+    first = operator_factory(lease=False).wait_ready()
     before = sandboxes.wait("rain", "Running")
     first.kill()
-    operator_factory(crash=step).wait_dead()
-    operator_factory().wait_ready()
+    operator_factory(crash=step, lease=False).wait_dead()
+    operator_factory(lease=False).wait_ready()
     sandboxes.wait("rain", "Idle")
     assert containers() == []
     sandboxes.touch("rain")
@@ -110,12 +110,12 @@ def test_while_it_deletes(
     step: str, operator_factory: OperatorFactory, sandboxes: Sandboxes, containers: Containers
 ) -> None:
     sandboxes.apply(sandboxes.policy(), sandboxes.sandbox("rain"))
-    first = operator_factory().wait_ready()
+    first = operator_factory(lease=False).wait_ready()
     sandboxes.wait("rain", "Running")
     first.kill()
     sandboxes.kubectl("delete", "sandbox", "rain", "--wait=false")
-    operator_factory(crash=step).wait_dead()
-    operator_factory().wait_ready()
+    operator_factory(crash=step, lease=False).wait_dead()
+    operator_factory(lease=False).wait_ready()
     wait_for(
         lambda: "rain" not in sandboxes.kubectl("get", "sandboxes", "-o", "name"), what="the object is gone"
     )

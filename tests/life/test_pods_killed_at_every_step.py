@@ -39,8 +39,8 @@ def test_while_it_creates(
 ) -> None:
     setup = {"setupCommand": "echo done >> /tmp/setup"}
     pod_sandboxes.apply(pod_sandboxes.policy(container=setup), pod_sandboxes.sandbox("rain"))
-    operator_factory(crash=step, **serving_pods()).wait_dead()
-    operator_factory(**serving_pods()).wait_ready()
+    operator_factory(crash=step, lease=False, **serving_pods()).wait_dead()
+    operator_factory(lease=False, **serving_pods()).wait_ready()
     status = pod_sandboxes.wait("rain", "Running")
     assert [pod["metadata"]["uid"] for pod in pods()] == [status["runtime"]["id"]]
     said = pod_sandboxes.kubectl("exec", status["runtime"]["name"], "--", "sh", "-c", "cat /tmp/setup")
@@ -52,14 +52,14 @@ def test_while_it_replaces(
     step: str, operator_factory: OperatorFactory, pod_sandboxes: Sandboxes, pods: Pods
 ) -> None:
     pod_sandboxes.apply(pod_sandboxes.policy(hotWindowSeconds=2), pod_sandboxes.sandbox("rain"))
-    first = operator_factory(**serving_pods()).wait_ready()
+    first = operator_factory(lease=False, **serving_pods()).wait_ready()
     before = pod_sandboxes.wait("rain", "Running")
     first.kill()
     changed = pod_sandboxes.policy(hotWindowSeconds=2, container={"env": {"COLOUR": "blue"}})
     pod_sandboxes.apply(changed)
     time.sleep(2.1)  # cold when the next one comes: there is nothing to tell before it acts
-    operator_factory(crash=step, **serving_pods()).wait_dead()
-    operator_factory(**serving_pods()).wait_ready()
+    operator_factory(crash=step, lease=False, **serving_pods()).wait_dead()
+    operator_factory(lease=False, **serving_pods()).wait_ready()
     wait_for(
         lambda: (
             pod_sandboxes.condition("rain") == ("True", "Running")
@@ -82,11 +82,11 @@ def test_while_it_prunes(
     pod_sandboxes.apply(
         pod_sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 3}), pod_sandboxes.sandbox("rain")
     )
-    first = operator_factory(**serving_pods()).wait_ready()
+    first = operator_factory(lease=False, **serving_pods()).wait_ready()
     before = pod_sandboxes.wait("rain", "Running")
     first.kill()
-    operator_factory(crash=step, **serving_pods()).wait_dead()
-    operator_factory(**serving_pods()).wait_ready()
+    operator_factory(crash=step, lease=False, **serving_pods()).wait_dead()
+    operator_factory(lease=False, **serving_pods()).wait_ready()
     pod_sandboxes.wait("rain", "Idle")
     wait_for(lambda: not pods(), what="its Pod is gone")
     pod_sandboxes.touch("rain")

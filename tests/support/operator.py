@@ -24,13 +24,20 @@ __all__ = ["OperatorFactory", "OperatorProcess"]
 
 
 class OperatorProcess:
-    """One run of the operator. ``crash`` names the step at which it kills itself (:mod:`support.crashing`)."""
+    """One run of the operator. ``crash`` names the step at which it kills itself (:mod:`support.crashing`).
 
-    def __init__(self, *, config: Path, log: Path, env: dict[str, str], crash: str | None) -> None:
+    Without a ``lease`` it need not wait for one that its predecessor left behind: for tests that kill many, one at a
+    time.
+    """
+
+    def __init__(
+        self, *, config: Path, log: Path, env: dict[str, str], crash: str | None, lease: bool = True
+    ) -> None:
         self.config = config
         self.log = log
         module = ["support.crashing", crash] if crash else ["sandkeeper"]
         arguments = ["run", "--config", str(config), "--health-host", "127.0.0.1", "--health-port", "0"]
+        arguments += [] if lease else ["--no-leader-election"]
         with log.open("ab") as sink:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", *module, *arguments],
@@ -99,7 +106,7 @@ def operator_factory(
     started: list[OperatorProcess] = []
 
     def start(
-        *, crash: str | None = None, env: dict[str, str] | None = None, **config: Any
+        *, crash: str | None = None, env: dict[str, str] | None = None, lease: bool = True, **config: Any
     ) -> OperatorProcess:
         path = tmp_path / f"operator-{len(started)}.yaml"
         settings = {"namespace": namespace, "release": "test", "watchNamespaces": [namespace], **config}
@@ -110,7 +117,11 @@ def operator_factory(
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         }
         process = OperatorProcess(
-            config=path, log=tmp_path / "operator.log", env=environment | (env or {}), crash=crash
+            config=path,
+            log=tmp_path / "operator.log",
+            env=environment | (env or {}),
+            crash=crash,
+            lease=lease,
         )
         started.append(process)
         return process
