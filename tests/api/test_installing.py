@@ -2,7 +2,9 @@
 
 import json
 import secrets
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from sandkeeper.api.crd import POLICY, SANDBOX
 from sandkeeper.api.names import GROUP
 from support.cluster import Cluster
 from support.crds import wait_until_served
+from support.waiting import wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -72,7 +75,15 @@ def test_short_names_and_the_category_are_known(cluster: Cluster, namespace: str
     apply_example(cluster, namespace, "policy-minimal")
     assert "minimal" in cluster.kubectl("get", "-n", namespace, "sbx")
     assert "minimal" in cluster.kubectl("get", "-n", namespace, "asp")
-    both = cluster.kubectl("get", "-n", namespace, "sandkeeper", "-o", "name").split()
+    both: list[str] = []
+
+    def known() -> bool:
+        # While somebody else applies the same CRDs, the API server may not name one of them for a moment.
+        with suppress(subprocess.CalledProcessError):
+            both[:] = cluster.kubectl("get", "-n", namespace, "sandkeeper", "-o", "name").split()
+        return bool(both)
+
+    wait_for(known, what="the category is known", timeout=30)
     assert both == [
         "agentsandboxpolicy.sandkeeper.dev/minimal",
         "sandbox.sandkeeper.dev/minimal",

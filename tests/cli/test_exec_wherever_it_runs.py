@@ -42,7 +42,13 @@ def test_input_is_passed_on_to_its_end(execute: Executing) -> None:
 
 
 def test_input_that_nobody_reads_does_no_harm(execute: Executing) -> None:
-    done = execute("-i", "rain", "--", "sh", "-c", "exit 3", stdin=os.urandom(1_000_000))
+    done = execute("-i", "rain", "--", "sh", "-c", "exit 3", stdin=os.urandom(4_000))
+    assert (done.returncode, done.stdout, done.stderr) == (3, b"", b"")
+
+
+def test_nor_does_a_lot_of_it_in_a_container(in_container: Executing) -> None:
+    """In a Pod Kubernetes itself may then never say that the command ended: kubectl hangs as often as we do."""
+    done = in_container("-i", "rain", "--", "sh", "-c", "exit 3", stdin=os.urandom(1_000_000))
     assert (done.returncode, done.stdout, done.stderr) == (3, b"", b"")
 
 

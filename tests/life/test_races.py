@@ -74,6 +74,8 @@ def test_a_touch_that_was_accepted_is_honoured(  # noqa: PLR0917 - fixtures
         promised = status["runtime"]["id"]
         while time.monotonic() < touched_at + HOT - 0.5:
             alive = {container.id for container in containers() if container.status == "running"}
+            if time.monotonic() > touched_at + HOT - 0.5:
+                break  # the engine took its time to say so, and by now nothing is promised
             assert promised in alive, f"{name}: {before} {status}"
             time.sleep(0.2)
         return True

@@ -161,6 +161,8 @@ def test_every_property_is_accounted_for() -> None:
         "seccomp_profile",
         "user",
         "image",
+        "pod",
+        "workspace",
     }
     config = a_config("tools:1")
     probes: dict[str, Any] = {

@@ -12,6 +12,7 @@ import asyncio
 import ssl
 import threading
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 
 import aiohttp
@@ -24,6 +25,7 @@ _PROTOCOL: Final = "v5.channel.k8s.io"
 _CLOSE: Final = 255
 """The channel on which the end of another is told."""
 _CONNECT_SECONDS: Final = 60.0
+_CLOSE_SECONDS: Final = 2.0
 _PING_SECONDS: Final = 30.0
 """What stands between us and the API server may cut off connections that are silent for long."""
 
@@ -123,7 +125,9 @@ class Channels:
     async def _close(self) -> None:
         # Without a farewell, for which the other side would have to take what it has left to say out of the way first.
         if self._session is not None:
-            await self._session.close()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    await self._session.close()  # which waits for input that nobody takes
 
 
 def _trust(configuration: Configuration) -> ssl.SSLContext:

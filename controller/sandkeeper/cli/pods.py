@@ -109,7 +109,9 @@ class _Attachment:
                 if channel in {STDOUT, STDERR}:
                     yield channel, data
                 elif channel == _VERDICT:
+                    # It comes after all output; who waits for the farewell waits for input to be taken, too.
                     self._verdict = data
+                    return
         except ConnectionError as error:
             raise _lost(str(error)) from error
 

@@ -214,6 +214,9 @@ class Reconciler:
             return
         recorded = next((c.sandbox.status.runtime for c in claims if c.sandbox.status.runtime), None)
         there = observed if isinstance(observed, Observed) else None
+        if isinstance(effect, Remove) and not effect.announced and _has_died(there):
+            # Why it died is told now: once it is removed, nothing is left to tell it by.
+            await self._tell(key, plan, claims, observed)
         self._memory[key].mourn(effect, observed=there, recorded=recorded, now=self._now())
         if isinstance(effect, Create) and self._memory[key].is_backing_off(self._now()):
             return  # the death that was counted just now is not the first
@@ -436,6 +439,10 @@ class Reconciler:
                 await self._keeper.write_status(claim.sandbox, status)
             elif is_paused(claim):
                 await self._keeper.write_status(claim.sandbox, paused_status(claim.sandbox, now=now))
+
+
+def _has_died(observed: Observed | None) -> bool:
+    return observed is not None and observed.state is RuntimeState.FAILED
 
 
 def _owners(claims: tuple[Claim, ...], sharers: Sequence[str]) -> tuple[Owner, ...]:
