@@ -136,9 +136,13 @@ class Networks:
         """Remove what no Pod is under any more, now and then, until cancelled."""
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
-            for policy in self.cache:
-                if self._is_spare(policy):
-                    await self._remove(policy)
+            await self.remove_spare()
+
+    async def remove_spare(self) -> None:
+        """Remove what no Pod has been under for a while."""
+        for policy in self.cache:
+            if self._is_spare(policy):
+                await self._remove(policy)
 
     def _is_spare(self, policy: _NetworkPolicy) -> bool:
         if not policy.ours:

@@ -1,0 +1,48 @@
+"""Network policies of Pods on the real API server: there when needed, gone when nobody needs them."""
+
+import pytest
+
+from runtimes.pod_orders import order
+from sandkeeper.cluster.api import KubeApi, NotFound
+from sandkeeper.cluster.resources import NETWORK_POLICIES
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.runtimes.pod.networks import Networks
+from sandkeeper.runtimes.pod.pods import Pods
+
+pytestmark = pytest.mark.cluster
+
+INSTALLATION = "0123456789abcdef"
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_one_that_no_pod_is_under_is_removed_after_a_while(api: KubeApi, namespace: str) -> None:
+    clock = Clock()
+    networks = Networks(
+        api,
+        pods=Pods(installation=INSTALLATION, on_change=lambda _old, _new: None),
+        installation=INSTALLATION,
+        may_act=lambda: None,
+        on_change=lambda _namespace, _network: None,
+        clock=clock,
+    )
+    key = RuntimeKey(namespace, "uid", "default", "agent:rain")
+    await networks.ensure(key, order().config)
+    (policy,) = networks.cache
+    name = policy.id[1]
+    assert (await api.get(NETWORK_POLICIES, name=name, namespace=namespace))["metadata"]["uid"] == policy.uid
+    clock.now += 200
+    await networks.ensure(key, order().config)  # somebody needs it again
+    clock.now += 200
+    await networks.remove_spare()
+    await api.get(NETWORK_POLICIES, name=name, namespace=namespace)
+    clock.now += 200
+    await networks.remove_spare()
+    with pytest.raises(NotFound):
+        await api.get(NETWORK_POLICIES, name=name, namespace=namespace)
+    assert not len(networks.cache)
