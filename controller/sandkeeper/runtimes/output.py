@@ -4,7 +4,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-__all__ = ["LONGEST", "Tail"]
+from sandkeeper.api.conditions import Reason
+from sandkeeper.api.errors import Permanent
+
+__all__ = ["LONGEST", "Tail", "setup_failed"]
 
 LONGEST: Final = 1024
 """Bytes of output that are shown."""
@@ -53,6 +56,13 @@ class Tail:
                 parts += [kept[start : match.start()], _MASK]
                 start = match.end()
         return b"".join([*parts, kept[start:]])
+
+
+def setup_failed(how: str, tail: Tail) -> Permanent:
+    """Say how a setupCommand failed, and how its output ends."""
+    output = tail.text()
+    said = f" Its output ends:\n{output}" if output else " It printed nothing."
+    return Permanent(Reason.SETUP_FAILED, f"The setupCommand {how}.{said}")
 
 
 def _secrets(values: Iterable[str]) -> set[bytes]:

@@ -17,11 +17,9 @@ from docker import APIClient
 from docker.errors import APIError
 from docker.types import CancellableStream
 
-from sandkeeper.api.conditions import Reason
-from sandkeeper.api.errors import Permanent
 from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.runtimes.docker.failures import explain, is_conflict
-from sandkeeper.runtimes.output import Tail
+from sandkeeper.runtimes.output import Tail, setup_failed
 
 __all__ = ["SetupRun"]
 
@@ -77,12 +75,12 @@ class SetupRun:
         except APIError as error:
             if not is_conflict(error):
                 raise
-            raise _failed(f"could not begin: {explain(error)}", tail) from error
+            raise setup_failed(f"could not begin: {explain(error)}", tail) from error
         if self._over:
-            raise _failed(f"took longer than {self._config.setup_timeout_seconds} seconds", tail)
+            raise setup_failed(f"took longer than {self._config.setup_timeout_seconds} seconds", tail)
         code = _exit_code(client, exec_id)
         if code != 0:
-            raise _failed(
+            raise setup_failed(
                 "ended without an exit code" if code is None else f"ended with exit code {code}", tail
             )
 
@@ -144,9 +142,3 @@ def _exit_code(client: APIClient, exec_id: str) -> int | None:
         if not found["Running"] or time.monotonic() > until:
             return cast("int | None", found["ExitCode"])
         time.sleep(0.05)
-
-
-def _failed(how: str, tail: Tail) -> Permanent:
-    output = tail.text()
-    said = f" Its output ends:\n{output}" if output else " It printed nothing."
-    return Permanent(Reason.SETUP_FAILED, f"The setupCommand {how}.{said}")

@@ -7,13 +7,11 @@ removed, and takes the command along.
 import asyncio
 from typing import Final
 
-from sandkeeper.api.conditions import Reason
-from sandkeeper.api.errors import Permanent
 from sandkeeper.cluster.api import ApiError
 from sandkeeper.cluster.commands import CommandFailed, run_command
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.config.resolution import RuntimeConfig
-from sandkeeper.runtimes.output import Tail
+from sandkeeper.runtimes.output import Tail, setup_failed
 from sandkeeper.runtimes.pod.desired import CONTAINER
 from sandkeeper.runtimes.pod.view import PodView
 
@@ -36,16 +34,10 @@ async def run_setup(connection: Connection, pod: PodView, config: RuntimeConfig)
                 on_output=tail.add,
             )
     except TimeoutError:
-        raise _failed(f"took longer than {config.setup_timeout_seconds} seconds", tail) from None
+        raise setup_failed(f"took longer than {config.setup_timeout_seconds} seconds", tail) from None
     except CommandFailed as error:
         how = "could not be run" if error.code is None else f"ended with exit code {error.code}"
-        raise _failed(how if error.code is not None else f"{how}: {error.message}", tail) from error
+        raise setup_failed(how if error.code is not None else f"{how}: {error.message}", tail) from error
     except ApiError as error:
         # It may have begun, and is never run twice.
-        raise _failed(f"cannot be proven to have completed: {error.message}", tail) from error
-
-
-def _failed(how: str, tail: Tail) -> Permanent:
-    output = tail.text()
-    said = f" Its output ends:\n{output}" if output else " It printed nothing."
-    return Permanent(Reason.SETUP_FAILED, f"The setupCommand {how}.{said}")
+        raise setup_failed(f"cannot be proven to have completed: {error.message}", tail) from error
