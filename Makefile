@@ -73,20 +73,33 @@ crds: venv ## Generate the CRDs and their reference from the models
 	@$(BIN)/python -m sandkeeper.api.crd --write crds
 	@$(BIN)/python -m sandkeeper.api.reference --write docs/reference
 
-# Which parts of the test bed have to be built and installed takes minutes once; a test's time limit is no place for it.
+# What has to be built and installed, parts of the test bed and images, takes minutes once; a test's time limit is no place for it.
 .PHONY: test-tools
 test-tools: venv
 	@{ ldd "$$(command -v busybox)" 2>&1 || true; } | grep -q 'not a dynamic' || { apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends busybox-static; }
+	@ls /usr/lib*/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends libfaketime; }
 	@$(TESTBED) build
+	@$(TESTBED) images
 
-.PHONY: test test-fast test-nightly
+.PHONY: test test-fast test-nightly mutation
 test: check test-tools ## Run everything: checks, then all tests, on a real cluster and a real engine
 	@$(BIN)/pytest -n 2 --dist loadgroup -m "not nightly"
 test-fast: venv ## Run the tests that need neither cluster nor engine
 	@$(BIN)/pytest -m "not cluster and not engine and not testbed_cycle and not nightly"
-test-nightly: check test-tools ## Run the long storms too
-	@HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 --dist loadgroup
+test-nightly: check test-tools ## Run the long storms too, properties with 10,000 examples, and the mutants
+	@HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 --dist loadgroup --timeout 3600
+	@$(MAKE) mutation
+mutation: venv ## Change the pure layers in every small way: do tests see it? SAMPLE=200 SEED=1 ONLY="config lifecycle.view" AGAIN=1
+	@PYTHONPATH=tests:$(PYTHONPATH) $(BIN)/python -m mutation $(if $(AGAIN),--again) \
+	  $(addprefix --only ,$(ONLY)) $(addprefix --sample ,$(SAMPLE)) $(addprefix --seed ,$(SEED))
+
+.PHONY: chaos
+MINUTES ?= 5
+chaos: test-tools ## Break everything around the operator, and write docs/reliability.md anew; STORMS="pods ..." only prints
+	@PYTHONPATH=tests:$(PYTHONPATH) $(BIN)/python -m chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) \
+	  $(addprefix --storm ,$(STORMS))
 
 .PHONY: bench
 bench: test-tools ## Measure, and write docs/performance.md anew; PARTS="pod-ready ..." only prints those

@@ -34,7 +34,7 @@ from sandkeeper.api.types import (
     Workdir,
 )
 
-__all__ = ["ContainerTemplate", "SandboxContainer", "Ulimit", "Ulimits"]
+__all__ = ["BrowserTemplate", "ContainerTemplate", "SandboxContainer", "Ulimit", "Ulimits"]
 
 _UNLIMITED: Final = -1
 
@@ -141,7 +141,8 @@ class ContainerTemplate(SandboxContainer):
     network: Network | None = None
     """`none`, or a network that the operator's ceilings allow."""
     user: User | None = None
-    """`uid[:gid]` in numbers, or `auto`: the owner of what is bound at the working directory."""
+    """`uid[:gid]` in numbers, where a group that is not named has the user's number; or `auto`: whoever owns the
+    agent's workspace on the host, or else its sandbox root."""
     cap_drop: Annotated[list[Capability], Field(max_length=64)] | None = None
     """Linux capabilities to drop; what is not dropped, the operator's ceilings must allow."""
     memory_swap: MemorySwap | None = None
@@ -157,7 +158,8 @@ class ContainerTemplate(SandboxContainer):
     extra_hosts: Annotated[list[ExtraHost], Field(max_length=64)] | None = None
     """Further lines of /etc/hosts: `name:address`, or `name:host-gateway`."""
     binds: Annotated[list[Bind], Field(max_length=64)] | None = None
-    """Host directories: `/host:/container[:ro|rw]`, each below a bind root of the operator's ceilings."""
+    """Host directories: `/host:/container[:ro|rw]`, read-only unless `rw` is said, each below a bind root of the
+    operator's ceilings."""
     init: bool | None = None
     """Run a small init as process 1, which reaps orphaned children."""
     setup_timeout_seconds: Annotated[int, Field(ge=1, le=3600)] | None = None
@@ -172,3 +174,10 @@ class ContainerTemplate(SandboxContainer):
     """Break-glass for `seccompProfile: unconfined`. The operator's ceilings must allow it too."""
     dangerously_allow_unconfined_apparmor: bool | None = None
     """Break-glass for `apparmorProfile: unconfined`. The operator's ceilings must allow it too."""
+
+
+class BrowserTemplate(Spec):
+    """What a browser's container has in place of what the sandbox's has. Checked as that is, and not used as yet."""
+
+    binds: Annotated[list[Bind], Field(max_length=64)] | None = None
+    """Host directories of the browser's container alone. Where it is set, even empty, it replaces container.binds."""

@@ -35,6 +35,9 @@ class Annotation(StrEnum):
     """RFC 3339. Work goes on until then: neither replace nor prune."""
     RECREATE = f"{PREFIX}recreate"
     """Free text. Any value not seen before asks once for a new runtime."""
+    WIPE = f"{PREFIX}wipe"
+    """Free text. Any value not seen before asks once for a new runtime with a fresh copy of the workspace; of a shared
+    one, when all who share it ask."""
     PAUSED = f"{PREFIX}paused"
     """Anything but ``false``: hands off this object."""
 
@@ -56,5 +59,10 @@ class Label(StrEnum):
     """What the runtime was made from."""
     NETWORK = f"{PREFIX}network"
     """Hash of what a Pod may reach: the NetworkPolicy of that hash selects it."""
+    WRITES = f"{PREFIX}writes"
+    """The directories of the host that a container writes to, as a JSON object: what lies in them may be swapped, and
+    is bound nowhere. The value of each is the names in it that are mounted over, which may not."""
+    WIPED_FOR = f"{PREFIX}wiped-for"
+    """Digests of the wipes that were honoured when the runtime was made, with a blank between two."""
     SETUP = f"{PREFIX}setup"
     """``true`` where a setupCommand has to complete before the runtime is ready."""

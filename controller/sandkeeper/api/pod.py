@@ -13,9 +13,9 @@ from sandkeeper.api.base import Spec
 from sandkeeper.api.egress import PodEgress
 from sandkeeper.api.metadata import LabelKey, LabelValue, NodeLabels, PodAnnotations, PodLabels
 from sandkeeper.api.rules import Rule
-from sandkeeper.api.types import Memory, ObjectName, Seconds
+from sandkeeper.api.types import Memory, MountPath, ObjectName, Seconds, SubPath
 
-__all__ = ["ImagePullPolicy", "PodTemplate", "Toleration"]
+__all__ = ["ImagePullPolicy", "MountedClaim", "MountedConfigMap", "PodMount", "PodTemplate", "Toleration"]
 
 
 class ImagePullPolicy(StrEnum):
@@ -93,6 +93,49 @@ class Toleration(Spec):
     """How long a taint NoExecute is borne. Absent: for ever."""
 
 
+class MountedClaim(Spec):
+    """A PersistentVolumeClaim of the Sandbox's namespace, or a directory in one."""
+
+    name: ObjectName
+    """Its name."""
+    sub_path: SubPath | None = None
+    """The directory in it, for example `shared`. Absent: all of it."""
+
+
+class MountedConfigMap(Spec):
+    """A ConfigMap of the Sandbox's namespace. Nobody writes to it."""
+
+    name: ObjectName
+    """Its name."""
+
+
+class PodMount(Spec):
+    """What container.binds are on a Docker host: a directory that sandboxes share, from a volume."""
+
+    rules: ClassVar = (
+        Rule(
+            cel="has(self.claim) != has(self.configMap)",
+            holds=lambda mount: (mount.claim is None) != (mount.config_map is None),
+            message="a mount must be exactly one of claim and configMap: name one and leave the other out",
+        ),
+        Rule(
+            cel="!has(self.configMap) || !has(self.readOnly) || self.readOnly",
+            holds=lambda mount: mount.config_map is None or mount.read_only is not False,
+            message="readOnly must not be false for a configMap, to which nobody writes: leave it out",
+            field="readOnly",
+        ),
+    )
+
+    path: MountPath
+    """Where it is mounted in the sandbox; not at the working directory itself, nor at /workspace or /agent."""
+    claim: MountedClaim | None = None
+    """A claim."""
+    config_map: MountedConfigMap | None = None
+    """A ConfigMap."""
+    read_only: bool | None = None
+    """Whether it may only be read. Built in: true."""
+
+
 class PodTemplate(Spec):
     """What is particular to Pods. With another backend it has no effect: one policy may serve agents of both."""
 
@@ -118,5 +161,7 @@ class PodTemplate(Spec):
     """Most of the node's disk that may be written, for example `2g`; beyond it the Pod is evicted."""
     gpu_resource: ExtendedResource | None = None
     """What a count in container.gpus is a count of. Built in: nvidia.com/gpu."""
+    mounts: Annotated[list[PodMount], Field(max_length=16)] | None = None
+    """Directories that sandboxes share. Those of all levels together; of several at one path the narrowest's."""
     egress: PodEgress | None = None
     """What the Pod may reach. Replaced as a whole by a narrower level."""

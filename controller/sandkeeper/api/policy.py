@@ -6,16 +6,28 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from sandkeeper.api.base import Spec
-from sandkeeper.api.container import ContainerTemplate
+from sandkeeper.api.container import BrowserTemplate, ContainerTemplate
 from sandkeeper.api.pod import PodTemplate
 from sandkeeper.api.rules import ListMap, Rule
-from sandkeeper.api.types import AgentId, Cpus, ImagePattern, Memory, Seconds, SessionKey
+from sandkeeper.api.types import (
+    AgentId,
+    Capability,
+    Cpus,
+    HostPath,
+    ImagePattern,
+    ListedUser,
+    Memory,
+    Network,
+    Seconds,
+    SessionKey,
+)
 from sandkeeper.api.workspace import Workspace
 
 __all__ = [
     "AgentEntry",
     "AgentSandboxPolicySpec",
     "Backend",
+    "BreakGlass",
     "Limits",
     "Mode",
     "PolicyLevel",
@@ -48,6 +60,14 @@ class Backend(StrEnum):
     POD = "pod"
 
 
+class BreakGlass(StrEnum):
+    """What takes isolation away. Each needs the policy's own break-glass field and the operator's ceilings."""
+
+    CONTAINER_NAMESPACE_JOIN = "containerNamespaceJoin"
+    UNCONFINED_SECCOMP = "unconfinedSeccomp"
+    UNCONFINED_APPARMOR = "unconfinedApparmor"
+
+
 class Prune(Spec):
     """When a runtime that nobody uses is removed."""
 
@@ -67,18 +87,33 @@ class Rollout(Spec):
 
 
 class Limits(Spec):
-    """What the agents of this policy and the Sandboxes under it may not exceed."""
+    """What the agents of this policy and the Sandboxes under it may not exceed. What is absent is not limited.
+
+    An empty list allows nothing. All of it is below the operator's ceilings.
+    """
 
     memory: Memory | None = None
-    """Largest memory limit."""
+    """Largest memory limit, and the one of whoever states none."""
     cpus: Cpus | None = None
-    """Largest CPU limit in cores."""
+    """Largest CPU limit in cores, and the one of whoever states none."""
     pids_limit: Annotated[int, Field(ge=1, le=4_194_304)] | None = None
-    """Largest pidsLimit."""
+    """Largest pidsLimit, and the one of whoever states none."""
     gpus: bool | None = None
     """False: no GPUs."""
     images: Annotated[list[ImagePattern], Field(max_length=64)] | None = None
-    """Images that may be chosen: full names, or beginnings that end in `*`."""
+    """Images that may be chosen: full names, or beginnings that end in `*`. Compared as they are written. What
+    imageFallback runs is one of them."""
+    bind_roots: Annotated[list[HostPath], Field(max_length=64)] | None = None
+    """Host directories below which binds and workspaces may lie, as they are written: where links lead is for the
+    operator's ceilings to judge."""
+    networks: Annotated[list[Network], Field(max_length=64)] | None = None
+    """Networks that may be named, besides `none`."""
+    users: Annotated[list[ListedUser], Field(max_length=64)] | None = None
+    """Ids of users and groups that may be named, and `auto`."""
+    capabilities: Annotated[list[Capability], Field(max_length=64)] | None = None
+    """Capabilities that may be left undropped; `ALL` is every one."""
+    break_glass: Annotated[list[BreakGlass], Field(max_length=8)] | None = None
+    """Dangerous settings that may be used."""
     max_hold_seconds: Seconds | None = None
     """Longest effect of one value of the hold-until annotation. 0 is without a limit. Built in: 86400."""
     require_network_isolation: bool | None = None
@@ -102,7 +137,9 @@ class PolicyLevel(Spec):
     pod: PodTemplate | None = None
     """What is particular to Pods. Without effect where the backend is another."""
     workspace: Workspace | None = None
-    """Where the workspace is kept."""
+    """What is mounted at the working directory, and where it is kept."""
+    browser: BrowserTemplate | None = None
+    """What is different for a browser's container. Without effect as yet: no browser is run."""
     prune: Prune | None = None
     """When unused runtimes are removed."""
     hot_window_seconds: Seconds | None = None

@@ -1,9 +1,10 @@
 """``Sandbox``: the claim of one agent's session on a runtime; its status is the registry."""
 
+import sys
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from sandkeeper.api.base import Spec, Status
 from sandkeeper.api.conditions import Phase
@@ -24,8 +25,11 @@ __all__ = [
     "SandboxStatus",
 ]
 
+_COMMON = AfterValidator(sys.intern)
+"""Of what many objects say in the same words: it is kept once."""
 Text = Annotated[str, StringConstraints(max_length=1024)]
-Message = Annotated[str, StringConstraints(max_length=4096)]
+CommonText = Annotated[Text, _COMMON]
+Message = Annotated[str, StringConstraints(max_length=4096), _COMMON]
 
 
 def _known_phase(value: object) -> object:
@@ -107,13 +111,13 @@ class SandboxSpec(Spec):
 class Condition(Status):
     """One condition, in the form that all Kubernetes tools know."""
 
-    type: Annotated[str, StringConstraints(min_length=1, max_length=316)]
+    type: Annotated[str, StringConstraints(min_length=1, max_length=316), _COMMON]
     """What the condition is about. `Ready` sums up the others."""
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=1024), _COMMON]
     """Why, in one word for programs."""
-    message: Annotated[str, StringConstraints(max_length=32768)]
+    message: Annotated[str, StringConstraints(max_length=32768), _COMMON]
     """Why, in a sentence for people."""
     last_transition_time: AwareDatetime
     """When the status changed last."""
@@ -124,16 +128,18 @@ class Condition(Status):
 class RuntimeRecord(Status):
     """The runtime as it was last seen."""
 
-    backend: Text
+    backend: CommonText
     """What made it."""
     name: Text
     """The container's or the Pod's name."""
     id: Text
     """The container's id, or the Pod's UID."""
-    node: Text = ""
+    node: CommonText = ""
     """Where it runs: the Node's name, or the id of the Docker engine."""
     created_at: AwareDatetime
     """When it was made; its age counts from here."""
+    user: CommonText = ""
+    """The `uid:gid` that it runs as: with `user: auto`, what that came to."""
     setup: Literal["NotNeeded", "Pending", "Complete"] = "NotNeeded"
     """Whether its setupCommand completed."""
 
@@ -163,7 +169,7 @@ class NextTransition(Status):
 
     at: AwareDatetime
     """When."""
-    what: Text
+    what: CommonText
     """What."""
 
 
@@ -178,21 +184,21 @@ class SandboxStatus(Status):
         default_factory=list
     )
     """How it fares, for programs; `Ready` is always there."""
-    policy: Text | None = None
+    policy: CommonText | None = None
     """The policy as applied: `namespace/name`, or `built-in`."""
     key: Text | None = None
     """The scope key as applied: `shared`, `agent:ID` or `agent:ID:session:KEY`."""
-    scope: Text | None = None
+    scope: CommonText | None = None
     """The scope as applied."""
-    backend: Text | None = None
+    backend: CommonText | None = None
     """The backend as applied."""
     runtime: RuntimeRecord | None = None
     """The runtime as it was last seen."""
-    image: Text | None = None
+    image: CommonText | None = None
     """What the runtime was made from."""
-    config_hash: Text | None = None
+    config_hash: CommonText | None = None
     """Fingerprint of the configuration that runs."""
-    desired_config_hash: Text | None = None
+    desired_config_hash: CommonText | None = None
     """Fingerprint of the configuration that is wanted."""
     last_used_at: AwareDatetime | None = None
     """The last use that is known; a use within the hot window may not show yet."""
@@ -202,6 +208,8 @@ class SandboxStatus(Status):
     """The hold-until value in force."""
     recreate: Text | None = None
     """The value of the recreate annotation that was honoured last."""
+    wipe: Text | None = None
+    """The value of the wipe annotation that was honoured last."""
     removing: Text | None = None
     """The id of a runtime whose removal was announced."""
     next_transition: NextTransition | None = None

@@ -13,6 +13,7 @@ from pydantic import Field, StringConstraints
 from sandkeeper.api.rules import Rule
 
 __all__ = [
+    "AGENT_ID",
     "ULIMIT_NAMES",
     "AgentId",
     "AppArmorProfile",
@@ -27,17 +28,23 @@ __all__ = [
     "ExtraHost",
     "Gpus",
     "HostPath",
+    "HostPathTemplate",
     "Image",
     "ImagePattern",
+    "ListedUser",
     "Memory",
     "MemorySwap",
+    "MountPath",
     "Network",
     "ObjectName",
+    "ObjectNameTemplate",
     "PolicyName",
     "SeccompProfile",
     "Seconds",
     "SessionKey",
     "SetupCommand",
+    "SubPath",
+    "SubPathTemplate",
     "Tmpfs",
     "UlimitName",
     "User",
@@ -120,6 +127,8 @@ User = Annotated[
     ),
 ]
 """``auto``, ``uid`` or ``uid:gid``. Numbers only: a name says nothing about who it is in an unknown image."""
+ListedUser = Annotated[str, StringConstraints(min_length=1, max_length=10, pattern=r"^(auto|[0-9]{1,10})$")]
+"""The id of a user or a group that may be named; or ``auto``."""
 Capability = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^[A-Z][A-Z0-9_]*$")]
 EnvName = Annotated[str, StringConstraints(min_length=1, max_length=_LONGEST_ENV_NAME, pattern=_ENV_NAME)]
 EnvValue = Annotated[str, StringConstraints(max_length=32768, pattern=r"^[^\x00]*$")]
@@ -205,7 +214,38 @@ ExtraHost = Annotated[
 Bind = Annotated[
     str, StringConstraints(min_length=3, max_length=1024, pattern=f"^{_PATH}:{_PATH}(:(ro|rw))?$")
 ]
-"""``/host/path:/container/path[:ro|rw]``; ``rw`` where neither is said."""
+"""``/host/path:/container/path[:ro|rw]``; ``ro`` where neither is said."""
+MountPath = Annotated[str, StringConstraints(min_length=2, max_length=512, pattern=f"^{_PATH}$")]
+"""Where something is mounted in a sandbox."""
 HostPath = Annotated[str, StringConstraints(min_length=2, max_length=1024, pattern=f"^{_PATH}$")]
+
+AGENT_ID: Final = "{agentId}"
+"""What stands for the agentId of the Sandbox in a template; no other braces may."""
+_AGENT_ID: Final = "[{]agentId[}]"
+HostPathTemplate = Annotated[
+    str,
+    StringConstraints(min_length=2, max_length=1024, pattern=rf"^/([^:{{}}\x00-\x1f\x7f]|{_AGENT_ID})*$"),
+]
+
+
+def _names_below(character: str, *, placeholder: str = "") -> str:
+    """Return a pattern of a path of names, none of which is ``.`` or ``..``."""
+    name = rf"([^/.{character}]|[.][^/.{character}]|[.][.][^/{character}]{placeholder})([^/{character}]{placeholder})*"
+    return f"^{name}(/{name})*$"
+
+
+_NEVER: Final = r":\x00-\x1f\x7f"
+SubPath = Annotated[str, StringConstraints(min_length=1, max_length=512, pattern=_names_below(_NEVER))]
+"""A path below a volume: names between slashes, without ``.`` and ``..``."""
+SubPathTemplate = Annotated[
+    str,
+    StringConstraints(
+        min_length=1, max_length=512, pattern=_names_below(_NEVER + "{}", placeholder=f"|{_AGENT_ID}")
+    ),
+]
+ObjectNameTemplate = Annotated[
+    str, StringConstraints(min_length=1, max_length=253, pattern=rf"^([a-z0-9.-]|{_AGENT_ID})+$")
+]
+"""The name of an object, in which ``{agentId}`` may stand."""
 Seconds = Annotated[int, Field(ge=0, le=315_360_000)]
 """A length of time, at most ten years."""

@@ -1,4 +1,4 @@
-"""Where a workspace is kept: what is mounted at the working directory of a Pod."""
+"""What an agent finds at its working directory: its workspace, how it may be used, and where it is kept."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
@@ -7,10 +7,14 @@ from pydantic import Field, StringConstraints
 
 from sandkeeper.api.base import Spec
 from sandkeeper.api.rules import Rule
-from sandkeeper.api.types import HostPath, Memory, ObjectName
+from sandkeeper.api.types import HostPathTemplate, Memory, ObjectName, ObjectNameTemplate, SubPathTemplate
 
 __all__ = [
+    "Access",
     "AccessMode",
+    "AgentClaim",
+    "AgentConfigMap",
+    "AgentWorkspace",
     "EmptyDirSource",
     "ExistingClaim",
     "HostDirectory",
@@ -20,7 +24,8 @@ __all__ = [
     "Workspace",
 ]
 
-_KINDS: Final = ("emptyDir", "claim", "template", "hostPath")
+_VOLUMES: Final = ("emptyDir", "claim", "template", "hostPath")
+_AGENTS: Final = ("hostPath", "claim", "configMap")
 
 StorageClassName = Annotated[
     str,
@@ -28,6 +33,26 @@ StorageClassName = Annotated[
         max_length=253, pattern=r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?([.][a-z0-9]([a-z0-9-]*[a-z0-9])?)*)?$"
     ),
 ]
+
+
+def _exactly_one(field: str, kinds: tuple[str, ...]) -> Rule:
+    return Rule(
+        cel=f"[{', '.join(f'has(self.{kind})' for kind in kinds)}].filter(there, there).size() == 1",
+        holds=lambda section: len(section.model_dump(exclude_none=True)) == 1,
+        message=f"{field} must be exactly one of {', '.join(kinds[:-1])} and {kinds[-1]}: "
+        "name one and leave the others out",
+    )
+
+
+class Access(StrEnum):
+    """What a sandbox sees of its agent's own workspace."""
+
+    NONE = "none"
+    """Nothing. It has a copy of its own, to which it writes."""
+    RO = "ro"
+    """All of it at `/agent`, read-only; its own copy is read-only too."""
+    RW = "rw"
+    """All of it at the working directory, to write to. There is no copy."""
 
 
 class AccessMode(StrEnum):
@@ -46,10 +71,10 @@ class Retention(StrEnum):
 
 
 class EmptyDirSource(Spec):
-    """A directory of the Pod's own, which goes with it."""
+    """A directory of the runtime's own, which goes with it."""
 
     size_limit: Memory | None = None
-    """Most that it may hold, for example `2g`; beyond it the Pod is evicted."""
+    """Most that it may hold, for example `2g`; beyond it the Pod is evicted. Not for Docker."""
 
 
 class ExistingClaim(Spec):
@@ -73,42 +98,62 @@ class VolumeTemplate(Spec):
 
 
 class HostDirectory(Spec):
-    """A directory of the node, below a bind root of the operator's ceilings."""
+    """A directory of the host or the node, below a bind root of the operator's ceilings."""
 
-    path: HostPath
-    """The directory. Each runtime has a directory of its own in it."""
+    path: HostPathTemplate
+    """The directory. `{agentId}` stands for the Sandbox's agentId."""
 
 
 class Volume(Spec):
-    """The volume that holds a workspace."""
+    """The volume that holds the sandbox's own workspace."""
 
-    rules: ClassVar = (
-        Rule(
-            cel=f"[{', '.join(f'has(self.{kind})' for kind in _KINDS)}].filter(there, there).size() == 1",
-            holds=lambda volume: (
-                sum(
-                    kind is not None
-                    for kind in (volume.empty_dir, volume.claim, volume.template, volume.host_path)
-                )
-                == 1
-            ),
-            message="workspace.volume must be exactly one of emptyDir, claim, template and hostPath: "
-            "name one and leave the others out",
-        ),
-    )
+    rules: ClassVar = (_exactly_one("workspace.volume", _VOLUMES),)
 
     empty_dir: EmptyDirSource | None = None
-    """A directory that goes with the Pod."""
+    """A directory that goes with the runtime."""
     claim: ExistingClaim | None = None
-    """A claim that is there already."""
+    """A claim that is there already. For Pods."""
     template: VolumeTemplate | None = None
-    """A claim that is made for each runtime."""
+    """A claim that is made for each runtime. For Pods."""
     host_path: HostDirectory | None = None
-    """A directory of the node."""
+    """The sandbox root: a directory of the host or the node, in which each runtime has a directory of its own."""
+
+
+class AgentClaim(Spec):
+    """An agent's workspace in a PersistentVolumeClaim of the Sandbox's namespace."""
+
+    name: ObjectNameTemplate
+    """The claim. `{agentId}` stands for the Sandbox's agentId."""
+    sub_path: SubPathTemplate | None = None
+    """The directory in it, for example `agents/{agentId}`. Absent: all of it."""
+
+
+class AgentConfigMap(Spec):
+    """An agent's files in a ConfigMap of the Sandbox's namespace. It has no directories, and nobody writes to it."""
+
+    name: ObjectNameTemplate
+    """The ConfigMap. `{agentId}` stands for the Sandbox's agentId."""
+
+
+class AgentWorkspace(Spec):
+    """Where an agent's own workspace is: the originals that a copy is made of."""
+
+    rules: ClassVar = (_exactly_one("workspace.agent", _AGENTS),)
+
+    host_path: HostDirectory | None = None
+    """A directory of the host or the node."""
+    claim: AgentClaim | None = None
+    """A claim, or a directory in one. For Pods."""
+    config_map: AgentConfigMap | None = None
+    """A ConfigMap. For Pods."""
 
 
 class Workspace(Spec):
-    """Where the workspace of a Pod is kept. With the backend docker, container.binds say so."""
+    """What is mounted at `container.workdir`. Each field is replaced by itself at a narrower level."""
 
+    access: Access | None = None
+    """What the sandbox sees of its agent's own workspace. Built in: none."""
+    agent: AgentWorkspace | None = None
+    """Where the agent's own workspace is. Absent: it has none, and the sandbox's own begins empty."""
     volume: Volume | None = None
-    """What is mounted at container.workdir. Built in: an emptyDir. Replaced as a whole by a narrower level."""
+    """Where the sandbox's own workspace is kept. Built in: an emptyDir. Without effect where access is rw."""

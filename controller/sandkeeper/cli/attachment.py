@@ -11,11 +11,11 @@ from sandkeeper.cli import terminal
 from sandkeeper.cli.cluster import Cluster
 from sandkeeper.cli.sandboxes import Object
 
-__all__ = ["CHUNK", "STDERR", "STDOUT", "Attachment", "Begin", "WayIn", "join"]
+__all__ = ["STDERR", "STDOUT", "Attachment", "Begin", "WayIn", "join"]
 
 STDOUT: Final = 1
 STDERR: Final = 2
-CHUNK: Final = 65536
+_CHUNK: Final = 65536
 
 
 class Attachment(Protocol):
@@ -64,6 +64,6 @@ def join(attachment: Attachment, *, stdin: bool, tty: bool) -> int:
 
 def _feed(attachment: Attachment) -> None:
     with suppress(OSError):  # the command ended without reading everything
-        while data := os.read(sys.stdin.fileno(), CHUNK):
+        while data := os.read(sys.stdin.fileno(), _CHUNK):
             attachment.send(data)
         attachment.end_input()

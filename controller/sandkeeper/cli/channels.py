@@ -1,8 +1,5 @@
 """Several streams over one connection to the API server, as ``kubectl exec`` has them.
 
-It is a WebSocket whose messages begin with the number of a stream. Version 5 of the protocol is the first in which the
-end of a stream can be told, without which a command that reads its input to the end never ends.
-
 The official client has a socket for this, too; but whoever reads and writes at once has to use it on two threads, which
 a TLS connection is not made for. So the connection is aiohttp's, on an event loop in a thread of its own, and everybody
 else asks that thread.
@@ -19,11 +16,10 @@ import aiohttp
 from kubernetes.client import ApiClient, Configuration
 from kubernetes.client.rest import should_bypass_proxies
 
+from sandkeeper.cluster.streams import PROTOCOL, Stream
+
 __all__ = ["Channels", "RefusedError"]
 
-_PROTOCOL: Final = "v5.channel.k8s.io"
-_CLOSE: Final = 255
-"""The channel on which the end of another is told."""
 _CONNECT_SECONDS: Final = 60.0
 _CLOSE_SECONDS: Final = 2.0
 _PING_SECONDS: Final = 30.0
@@ -63,7 +59,7 @@ class Channels:
 
     def end(self, channel: int) -> None:
         """Tell that nothing more is sent on a channel."""
-        self.send(_CLOSE, bytes([channel]))
+        self.send(Stream.CLOSE, bytes([channel]))
 
     def post(self, channel: int, data: bytes) -> None:
         """Send as soon as may be, without waiting."""
@@ -74,7 +70,7 @@ class Channels:
         while True:
             message = self._ask(self._socket.receive())
             if message.type is aiohttp.WSMsgType.BINARY:
-                if message.data[1:] and message.data[0] != _CLOSE:
+                if message.data[1:] and message.data[0] != Stream.CLOSE:
                     return message.data[0], message.data[1:]
             elif message.type in {
                 aiohttp.WSMsgType.CLOSED,
@@ -105,15 +101,15 @@ class Channels:
             self._socket = await self._session.ws_connect(
                 f"{configuration.host}{path}",
                 params=params,
-                protocols=(_PROTOCOL,),
+                protocols=(PROTOCOL,),
                 ssl=_trust(configuration),
                 server_hostname=configuration.tls_server_name,
                 proxy=via,
                 proxy_headers=configuration.proxy_headers,
                 max_msg_size=0,
             )
-        if self._socket.protocol != _PROTOCOL:
-            raise aiohttp.ClientError(f"the API server does not speak {_PROTOCOL}: it is older than 1.30")
+        if self._socket.protocol != PROTOCOL:
+            raise aiohttp.ClientError(f"the API server does not speak {PROTOCOL}: it is older than 1.30")
         self._pings = asyncio.create_task(self._ping())
 
     async def _ping(self) -> None:

@@ -21,6 +21,8 @@ _TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _CONNECT_SECONDS: Final = 10.0
 _ANSWER_SECONDS: Final = 30.0
+_PAGE: Final = 250
+"""Sandboxes that are read at once."""
 _OK: Final = 200
 _NOT_FOUND: Final = 404
 
@@ -87,17 +89,30 @@ class Cluster:
             lambda: self._objects.get_namespaced_custom_object(**where, _headers={"Accept": _TABLE}),
         )
 
+    def sandboxes(self) -> Iterator[Object]:
+        """Yield every Sandbox, read a page at a time."""
+        following: str | None = None
+        while following != "":
+            page = self._listed(all_namespaces=False, limit=_PAGE, _continue=following)
+            yield from page["items"]
+            following = page["metadata"].get("continue", "")
+
     def touch(self, name: str, annotations: Mapping[str, str | None] | None = None) -> Object:
         """Record a use, with further annotations if need be, and return the Sandbox as it was at that moment."""
         changed = {Annotation.LAST_USED.value: now(), **(annotations or {})}
-        body = {"metadata": {"annotations": changed}}
-        return self._one(
-            name,
-            "touch",
-            lambda: self._objects.patch_namespaced_custom_object(
-                **self._named(name), body=body, field_manager="sandkeeper-cli", _content_type=_MERGE_PATCH
-            ),
-        )
+        return self._one(name, "touch", lambda: self._annotated(name, changed))
+
+    def annotate(self, name: str, annotations: Mapping[str, str]) -> Object | None:
+        """Set annotations, which is no use, and return the Sandbox as it was at that moment; None: it is gone."""
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - slow to import
+
+        with plainly(f"annotate Sandbox {name!r} in namespace {self.namespace!r}"):
+            try:
+                return self._annotated(name, annotations)
+            except ApiException as error:
+                if error.status != _NOT_FOUND:
+                    raise
+        return None
 
     def changes(self, name: str, *, since: str, seconds: float) -> Iterator[tuple[str, Object]]:
         """Yield what happens to a Sandbox after a resourceVersion, for so many seconds: ADDED, MODIFIED, DELETED.
@@ -190,6 +205,15 @@ class Cluster:
         # Listing says whether it is the name that is wrong, the namespace, or that the CRDs are missing.
         others = sorted(each["metadata"]["name"] for each in self.list()["items"])
         raise no_such_sandbox(name, namespace=self.namespace, others=others)
+
+    def _annotated(self, name: str, annotations: Mapping[str, str | None]) -> Object:
+        found: Object = self._objects.patch_namespaced_custom_object(
+            **self._named(name),
+            body={"metadata": {"annotations": dict(annotations)}},
+            field_manager="sandkeeper-cli",
+            _content_type=_MERGE_PATCH,
+        )
+        return found
 
     def _named(self, name: str) -> dict[str, str]:
         return {**_place_of(SANDBOX), "namespace": self.namespace, "name": name}

@@ -14,6 +14,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "exec": "execute",  # exec is a builtin's name
     "get": "get",
     "hold": "hold",
+    "recreate": "recreate",
     "run": "run",
     "touch": "touch",
 }

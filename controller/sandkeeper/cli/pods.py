@@ -8,27 +8,17 @@ from typing import Final
 import click
 
 from sandkeeper.cli import terminal
-from sandkeeper.cli.attachment import STDERR, STDOUT, Begin
+from sandkeeper.cli.attachment import Begin
 from sandkeeper.cli.channels import Channels, RefusedError
 from sandkeeper.cli.cluster import Cluster
 from sandkeeper.cli.failures import Failure, plainly
 from sandkeeper.cli.sandboxes import Object
+from sandkeeper.cluster.streams import Stream, Verdict
 
 __all__ = ["way_in"]
 
 _CONTAINER: Final = "sandbox"
 _RUNNING: Final = "Running"
-
-_STDIN: Final = 0
-_VERDICT: Final = 3
-_SIZE: Final = 4
-
-_NOT_STARTED: Final = (
-    (127, ("executable file not found", "no such file or directory")),
-    (126, ("permission denied", "not a directory")),
-)
-"""What a shell would end with, by the words of the container runtime. Docker's engine finds it out like this, too."""
-_RUNTIME_SAYS: Final = "OCI runtime exec failed: "
 
 
 @contextmanager
@@ -97,18 +87,18 @@ class _Attachment:
         self._verdict: bytes | None = None
 
     def send(self, data: bytes) -> None:
-        self._channels.send(_STDIN, data)
+        self._channels.send(Stream.STDIN, data)
 
     def end_input(self) -> None:
-        self._channels.end(_STDIN)
+        self._channels.end(Stream.STDIN)
 
     def output(self) -> Iterator[tuple[int, bytes]]:
         try:
             while (message := self._channels.receive()) is not None:
                 channel, data = message
-                if channel in {STDOUT, STDERR}:
+                if channel in {Stream.STDOUT, Stream.STDERR}:
                     yield channel, data
-                elif channel == _VERDICT:
+                elif channel == Stream.VERDICT:
                     # It comes after all output; who waits for the farewell waits for input to be taken, too.
                     self._verdict = data
                     return
@@ -117,28 +107,19 @@ class _Attachment:
 
     def resize(self) -> None:
         rows, columns = terminal.size()
-        self._channels.post(_SIZE, json.dumps({"Width": columns, "Height": rows}).encode())
+        self._channels.post(Stream.SIZE, json.dumps({"Width": columns, "Height": rows}).encode())
 
     def exit_code(self) -> int:
         if self._verdict is None:
             raise _lost("the API server did not say how it ended")
-        verdict = json.loads(self._verdict)
-        if verdict["status"] == "Success":
-            return 0
-        for cause in (verdict.get("details") or {}).get("causes") or ():
-            if cause.get("reason") == "ExitCode":
-                return int(cause["message"])
-        return _code_of(verdict.get("message", ""))
-
-
-def _code_of(message: str) -> int:
-    """Return the exit code for a command that was not started, or raise what else went wrong."""
-    said = message.partition(_RUNTIME_SAYS)[2]
-    for code, words in _NOT_STARTED:
-        if any(each in said for each in words):
-            click.echo(said, err=True)
-            return code
-    raise Failure(f"The command was not run: {message}")
+        verdict = Verdict.parse(self._verdict)
+        if verdict.code is not None:
+            return verdict.code
+        if verdict.not_started is None:
+            raise Failure(f"The command was not run: {verdict.message}")
+        code, why = verdict.not_started
+        click.echo(why, err=True)
+        return code
 
 
 def _lost(why: str) -> Failure:

@@ -1,17 +1,19 @@
 """What the API server has, as far as we know; exact also after a lost watch.
 
 Events update a cache one object at a time. A watch that was lost and begun anew tells nothing of what vanished in
-between, so a cache is also compared with whole lists (:meth:`Cache.sync`): when the process begins, after every such
-break, and now and then. Older never overwrites newer, whichever way it came.
+between, so a cache is filled from a whole list when the process begins (:meth:`Cache.put_listed`, and at the end
+:meth:`Cache.complete`), and compared with a list of metadata after every such break, and now and then
+(:meth:`Cache.compare`). Older never overwrites newer, whichever way it came.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Cache", "Cached", "ObjectId", "version_of"]
+__all__ = ["Cache", "Cached", "ObjectId", "version_of", "versions_in"]
 
 ObjectId = tuple[str, str]
 """Namespace and name; the namespace of a cluster-wide object is empty."""
@@ -23,6 +25,11 @@ def version_of(raw: Mapping[str, Any]) -> int:
         return int(raw["metadata"]["resourceVersion"])
     except (KeyError, ValueError):
         return 0
+
+
+def versions_in(page: Iterable[Mapping[str, Any]]) -> dict[ObjectId, int]:
+    """Return what a list is compared by: the version of each object."""
+    return {_id_of(raw): version_of(raw) for raw in page}
 
 
 class Cached(Protocol):
@@ -53,6 +60,8 @@ class Cache(Generic[T]):
         self.what = what
         self.listed = False
         """Whether a whole list was taken in since the process began."""
+        self.by_us = False
+        """While a change is told: whether whoever acts knows of it, because the API server answered them so."""
         self._parse = parse
         self._on_change = on_change
         self._objects: dict[ObjectId, T] = {}
@@ -84,6 +93,11 @@ class Cache(Generic[T]):
         self._on_change(known, view)
         return view
 
+    def take_in(self, raw: Mapping[str, Any]) -> T:
+        """Take in an object as the API server answered with it; see :attr:`by_us`."""
+        with self._answered():
+            return self.put(raw)
+
     def drop(self, raw: Mapping[str, Any]) -> None:
         """Take in that an object was deleted; ``raw`` is its last state."""
         object_id, version = _id_of(raw), version_of(raw)
@@ -93,27 +107,50 @@ class Cache(Generic[T]):
         self._forget(object_id)
 
     def vanish(self, object_id: ObjectId) -> None:
-        """Take in that the API server does not know the object: an event that tells so may be lost, or late."""
+        """Take in the answer that there is no such object: an event that tells so may be lost, or late."""
         self._removed_at[object_id] = max(
             self._removed_at.get(object_id, -1), self._versions.get(object_id, -1)
         )
-        self._forget(object_id)
+        with self._answered():
+            self._forget(object_id)
 
-    def sync(self, raws: Iterable[Mapping[str, Any]], *, version: int) -> None:
-        """Take in a whole list, as of ``version``: what it lacks and is not newer has vanished."""
-        seen = set()
-        for raw in raws:
-            seen.add(_id_of(raw))
-            try:
-                self.put(raw)
-            except Exception:
-                # One object that cannot be read must not take all the others along, nor the process.
-                logger.exception("Cannot read one of the %s: %s/%s", self.what, *_id_of(raw))
-        for object_id in [known for known in self._objects if known not in seen]:
+    def put_listed(self, raw: Mapping[str, Any]) -> ObjectId:
+        """Take in one object of a list. One that cannot be read takes neither the others along nor the process."""
+        object_id = _id_of(raw)
+        try:
+            self.put(raw)
+        except Exception:
+            logger.exception("Cannot read one of the %s: %s/%s", self.what, *object_id)
+        return object_id
+
+    def complete(self, listed: Collection[ObjectId], *, version: int) -> None:
+        """Take in that this is all there was as of ``version``: what is not among it, and not newer, has vanished."""
+        for object_id in [known for known in self._objects if known not in listed]:
             if self._versions[object_id] <= version:
                 self._forget(object_id)
         self._removed_at = {known: at for known, at in self._removed_at.items() if at > version}
         self.listed = True
+
+    def compare(self, listed: Mapping[ObjectId, int], *, version: int) -> list[ObjectId]:
+        """Forget what a list as of ``version`` lacks; return what has to be read: it is newer, or new.
+
+        ``listed`` has the version of each object (:func:`versions_in`).
+        """
+        stale = [
+            object_id
+            for object_id, theirs in listed.items()
+            if theirs > max(self._versions.get(object_id, -1), self._removed_at.get(object_id, -1))
+        ]
+        self.complete(listed, version=version)
+        return stale
+
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        self.by_us = True
+        try:
+            yield
+        finally:
+            self.by_us = False
 
     def _forget(self, object_id: ObjectId) -> None:
         known = self._objects.pop(object_id, None)

@@ -1,11 +1,8 @@
-"""Commands in containers of Pods: what ``kubectl exec`` does, over the session that everything else uses.
-
-The API server speaks WebSocket with one byte in front of each message that says which stream it belongs to.
-"""
+"""Commands in containers of Pods: what ``kubectl exec`` does, over the session that everything else uses."""
 
 import asyncio
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 import aiohttp
@@ -13,23 +10,25 @@ import aiohttp
 from sandkeeper.cluster.api import ApiError, error_of
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.resources import PODS
+from sandkeeper.cluster.streams import PROTOCOL, Stream, Verdict
 
 __all__ = ["CommandFailed", "run_command"]
 
-_PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-_OUTPUT: Final = (1, 2)
-_VERDICT: Final = 3
+_PROTOCOLS: Final = (PROTOCOL, "v4.channel.k8s.io")
 _CONNECT_SECONDS: Final = 30.0
+_CLOSE_SECONDS: Final = 2.0
+_CHUNK: Final = 65536
 _FORBIDDEN: Final = 403
 
 
 class CommandFailed(Exception):  # noqa: N818 - what happened is the name
     """The command ended, and not well. ``code`` None: it could not be started, or how it ended is not known."""
 
-    def __init__(self, message: str, *, code: int | None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(verdict.message)
+        self.message = verdict.message
+        self.code = verdict.code
+        self.verdict = verdict
 
 
 async def run_command(
@@ -40,16 +39,23 @@ async def run_command(
     container: str,
     command: Sequence[str],
     on_output: Callable[[bytes], None],
+    on_error: Callable[[bytes], None] | None = None,
+    stdin: bytes | None = None,
 ) -> None:
-    """Run a command without input to its end; its output, of both streams, is handed on as it comes.
+    """Run a command to its end; its output is handed on as it comes, both streams to one unless ``on_error`` is given.
 
-    Raises :class:`CommandFailed` where it ends with another code than 0, and
-    :class:`~sandkeeper.cluster.api.ApiError` where it was not begun or the connection was lost. Being cancelled does
-    not end the command: there is no way to.
+    Without ``stdin`` it has no input. With it, the command should read all of it: one that does not may be over without
+    Kubernetes ever telling so, where there is much of it.
+
+    Raises :class:`CommandFailed` where it ends with another code than 0,
+    :class:`~sandkeeper.cluster.api.ApiError` where it was not begun or the connection was lost, and what a handler
+    raises. Being cancelled does not end the command: there is no way to.
     """
     path = PODS.path(namespace=namespace, name=pod, subresource="exec")
     params = [("container", container), ("stdout", "true"), ("stderr", "true")]
+    params += [("stdin", "true")] if stdin is not None else []
     params += [("command", word) for word in command]
+    handlers = {Stream.STDOUT: on_output, Stream.STDERR: on_error or on_output}
     verdict: bytes | None = None
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -60,15 +66,17 @@ async def run_command(
                 max_msg_size=0,
                 heartbeat=30,
             )
-        async with socket:
+        async with _attached(socket, stdin):
             async for message in socket:
                 if message.type is not aiohttp.WSMsgType.BINARY or not message.data:
                     continue
                 stream, data = message.data[0], message.data[1:]
-                if stream in _OUTPUT:
-                    on_output(data)
-                elif stream == _VERDICT:
+                if stream == Stream.VERDICT:
+                    # Who waits for the farewell waits for input to be taken, too.
                     verdict = data
+                    break
+                if (handler := handlers.get(stream)) is not None:
+                    handler(data)
     except aiohttp.WSServerHandshakeError as error:
         hint = "; the operator needs the right to create pods/exec" if error.status == _FORBIDDEN else ""
         raise error_of(error.status, f"the API server answered {error.status}{hint}") from error
@@ -76,14 +84,31 @@ async def run_command(
         raise ApiError(0, f"the connection to the command was lost: {error}") from error
     if verdict is None:
         raise ApiError(0, "the connection to the command was lost")
-    _judge(verdict)
+    found = Verdict.parse(verdict)
+    if found.code != 0:
+        raise CommandFailed(found)
 
 
-def _judge(verdict: bytes) -> None:
-    status = json.loads(verdict)
-    if status.get("status") == "Success":
-        return
-    causes = (status.get("details") or {}).get("causes") or []
-    codes = [cause.get("message", "") for cause in causes if cause.get("reason") == "ExitCode"]
-    code = int(codes[0]) if codes and codes[0].isdecimal() else None
-    raise CommandFailed(str(status.get("message") or "no reason was given"), code=code)
+@asynccontextmanager
+async def _attached(socket: aiohttp.ClientWebSocketResponse, stdin: bytes | None) -> AsyncIterator[None]:
+    """Send input while output is read: a command may wait with the one until somebody takes the other."""
+    feeding = None if stdin is None else asyncio.create_task(_feed(socket, stdin))
+    try:
+        yield
+    finally:
+        if feeding is not None:
+            feeding.cancel()
+            await asyncio.wait([feeding])
+        with suppress(TimeoutError):
+            # The farewell comes after all output, of which there may be no end.
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await socket.close()
+
+
+async def _feed(socket: aiohttp.ClientWebSocketResponse, data: bytes) -> None:
+    # What happens to the connection, whoever reads from it is told.
+    with suppress(aiohttp.ClientError, OSError):
+        for start in range(0, len(data), _CHUNK):
+            await socket.send_bytes(bytes([Stream.STDIN]) + data[start : start + _CHUNK])
+        if socket.protocol == PROTOCOL:
+            await socket.send_bytes(bytes([Stream.CLOSE, Stream.STDIN]))

@@ -1,9 +1,12 @@
 """One aiohttp session for everything: kopf's watches and our own requests share it.
 
 kopf's built-in session has no limit on connections; ours has. And a session's headers are frozen when it is made, so
-the projected token of a service account, which the kubelet renews, is read again for each request instead.
+the projected token of a service account, which the kubelet renews, is read again for each request instead; and what a
+kubeconfig gives is read again when it was refused. To leave that to kopf would be too late: its watches go on for
+minutes with a token that has expired, while every other request is refused.
 """
 
+import asyncio
 import logging
 import os
 import time
@@ -29,9 +32,13 @@ class Connection:
         self._limit = limit
         self._session: aiohttp.ClientSession | None = None
         self._info: kopf.ConnectionInfo | None = None
-        self._logged_in = False
-        self._token: str | None = None
+        self._given: aiohttp.ClientSession | None = None
+        """The one that kopf has; it closes it when credentials turn out to be bad."""
+        self._authorization: str | None = None
+        """What requests carry instead of what the session was made with."""
         self._token_read_at = float("-inf")
+        self._refused = False
+        self._reading = asyncio.Lock()
 
     @property
     def server(self) -> str:
@@ -40,7 +47,7 @@ class Connection:
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """The session; a new one where the last was closed (kopf closes it when credentials turn out to be bad)."""
+        """The session; a new one where kopf has closed the last."""
         if self._session is None or self._session.closed:
             info = self._connect()
             self._session = aiohttp.ClientSession(
@@ -50,17 +57,21 @@ class Connection:
             )
         return self._session
 
-    def login(self, **_: Any) -> kopf.AiohttpSession:
+    async def login(self, **_: Any) -> kopf.AiohttpSession:
         """Serve as kopf's login handler; called again when the credentials were refused, and reads them anew then."""
-        if self._logged_in:
-            self._info = self._session = None  # kopf closes the session that it had
+        if self._given is not None:
             self.forget_token()
-        self._logged_in = True
-        return kopf.AiohttpSession(server=self.server, aiohttp_session=self.session)
+            await self._read_again()
+            if self._session is self._given:
+                # kopf closes the one that it had; one that was made since is ours to keep.
+                self._session = None
+        self._given = self.session
+        return kopf.AiohttpSession(server=self.server, aiohttp_session=self._given)
 
     def forget_token(self) -> None:
         """Read the token anew with the next request: the last one was refused."""
         self._token_read_at = float("-inf")
+        self._refused = True
 
     async def close(self) -> None:
         """Close the session."""
@@ -69,20 +80,47 @@ class Connection:
 
     def _connect(self) -> kopf.ConnectionInfo:
         if self._info is None:
-            info = kopf.login_via_client(logger=logger, settings=kopf.OperatorSettings())
-            if info is None:
-                raise kopf.LoginError("no kubeconfig, and not inside a Pod")
-            self._info = info
+            self._info = _read()
         return self._info
 
     async def _authorise(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
     ) -> aiohttp.ClientResponse:
-        now = time.monotonic()
-        if "KUBERNETES_SERVICE_HOST" in os.environ and now - self._token_read_at >= _TOKEN_SECONDS:
-            self._token_read_at = now
-            # A few hundred bytes from memory (a projected volume is a tmpfs): quicker than a thread.
-            self._token = _TOKEN_FILE.read_text().strip() if _TOKEN_FILE.is_file() else None
-        if self._token:
-            request.headers["Authorization"] = f"Bearer {self._token}"
+        if "KUBERNETES_SERVICE_HOST" in os.environ:
+            self._read_token()
+        elif self._refused:
+            await self._read_again()
+        if self._authorization:
+            request.headers["Authorization"] = self._authorization
         return await handler(request)
+
+    def _read_token(self) -> None:
+        now = time.monotonic()
+        if now - self._token_read_at < _TOKEN_SECONDS:
+            return
+        self._token_read_at = now
+        # A few hundred bytes from memory (a projected volume is a tmpfs): quicker than a thread.
+        found = _TOKEN_FILE.is_file()
+        self._authorization = f"Bearer {_TOKEN_FILE.read_text().strip()}" if found else None
+
+    async def _read_again(self) -> None:
+        async with self._reading:
+            if not self._refused:
+                return  # somebody else has, meanwhile
+            self._refused = False
+            try:
+                # In a thread: a kubeconfig may name a program that has to be asked.
+                info = await asyncio.to_thread(_read)
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with a file of somebody else's
+                logger.warning("Cannot read the credentials anew: %s", error)
+                return
+            self._info = info
+            self._authorization = info.as_http_headers().get("Authorization")
+
+
+def _read() -> kopf.ConnectionInfo:
+    """Find the way to the API server, and the credentials."""
+    info = kopf.login_via_client(logger=logger, settings=kopf.OperatorSettings())
+    if info is None:
+        raise kopf.LoginError("no kubeconfig, and not inside a Pod")
+    return info

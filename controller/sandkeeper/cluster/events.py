@@ -1,7 +1,7 @@
 """Events: what ``kubectl describe`` tells a user about a Sandbox.
 
-They are posted by one task from a bounded queue: telling must never slow down doing. When the queue is full the oldest
-is dropped; conditions still say how things stand.
+They are posted by one task from a bounded queue, which rests after each: telling must never slow down doing. When the
+queue is full the oldest is dropped; conditions still say how things stand.
 """
 
 import asyncio
@@ -19,7 +19,11 @@ __all__ = ["EventPoster", "Note"]
 
 logger = logging.getLogger(__name__)
 
-_QUEUED: Final = 1000
+_QUEUED: Final = 10_000
+_REST: Final = 3
+"""How many times as long as the last Event took the next one waits: the busier the API server, the longer."""
+_LONGEST_REST: Final = 0.2
+"""Seconds. A thousand Events should not take half an hour, however busy it is."""
 _LONGEST: Final = 1024
 """The API server's bound on an Event's note."""
 
@@ -55,12 +59,14 @@ class EventPoster:
         """Post until cancelled."""
         while True:
             note = await self._queue.get()
+            began = time.monotonic()
             try:
                 await self._api.create(EVENTS, self._body(note), namespace=note.namespace)
             except ApiError as error:
                 # A namespace on its way out takes no new objects; anything else is worth a line.
                 if error.status not in {403, 404}:
                     logger.warning("Cannot post an Event about %s/%s: %s", note.namespace, note.name, error)
+            await asyncio.sleep(min(_REST * (time.monotonic() - began), _LONGEST_REST))
 
     def _body(self, note: Note) -> dict[str, object]:
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -9,15 +9,15 @@ by its own clock. The holder compares its own clock with its own deadline before
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound, Object
+from sandkeeper.cluster.clocks import boot_time
 from sandkeeper.cluster.resources import LEASES
 
-__all__ = ["AlwaysLeader", "Leadership", "NotLeader", "boot_time"]
+__all__ = ["AlwaysLeader", "Leadership", "NotLeader"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +28,6 @@ _RETRY_SECONDS: Final = 2.0
 
 class NotLeader(Exception):  # noqa: N818 - it says a fact; nobody did anything wrong
     """The lease is not, or no longer, ours: no effect may follow."""
-
-
-def boot_time() -> float:
-    """Return seconds since boot, including those that the machine slept."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class AlwaysLeader:
@@ -88,7 +83,7 @@ class Leadership:
         """Try to get the lease and keep it, until cancelled; tell of each change."""
         was = False
         while True:
-            started = self._clock()
+            started, self._lapsed = self._clock(), False
             try:
                 async with asyncio.timeout(_RENEW_SECONDS - _RETRY_SECONDS):
                     held = await self._try(started)

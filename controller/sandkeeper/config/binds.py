@@ -5,11 +5,12 @@ the operator's ceilings, and even there nothing passes that is, is under, or con
 host.
 
 A configuration holds the normalised path, the same text that was checked. Where links lead only the host knows:
-:func:`check_resolved` does everything again with a resolver that a backend supplies.
+:func:`check_real_directory` checks what a backend found there. Nothing is bound that lies in a directory to which a
+sandbox writes, for it could be swapped for a link at any moment, after every check.
 """
 
 import posixpath
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
@@ -19,14 +20,22 @@ from sandkeeper.config.operator import Ceilings
 from sandkeeper.config.resolution import Problem
 
 __all__ = [
+    "AGENT_MOUNT",
+    "SKILLS",
     "Mount",
+    "Taken",
     "check",
     "check_directory",
-    "check_resolved",
+    "check_real_directory",
+    "check_target",
+    "is_below",
     "is_kernel_path",
     "normalise_binds",
     "normalise_path",
     "parse",
+    "swappable",
+    "swappable_in",
+    "taken_targets",
 ]
 
 Resolve = Callable[[str], str]
@@ -79,6 +88,13 @@ _PARENTS_OF_HOMES: Final = ("/home", "/users", "/var/home")
 
 _KERNEL_PATHS: Final = ("/proc", "/sys", "/dev")
 
+AGENT_MOUNT: Final = "/agent"
+"""Where a sandbox that may read its agent's own workspace finds it."""
+SKILLS: Final = "skills"
+"""The directory of a workspace that is shown read-only, whatever the access."""
+_WORKSPACE: Final = "/workspace"
+"""Where agents look for their files, even where the working directory is another."""
+
 _ROOT: Final = "/"
 
 
@@ -109,7 +125,7 @@ def parse(bind: str) -> Mount:
     target, _, mode = rest.partition(":")
     if mode not in {"", "ro", "rw"}:
         raise ValueError(f"{bind!r} is not of the form /host:/container[:ro|rw]")
-    return Mount(normalise_path(source), normalise_path(target), mode or "rw")
+    return Mount(normalise_path(source), normalise_path(target), mode or "ro")
 
 
 def normalise_binds(binds: Iterable[str]) -> tuple[str, ...]:
@@ -121,16 +137,69 @@ def normalise_binds(binds: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(str, by_target.values()))
 
 
-def check(binds: Sequence[str], ceilings: Ceilings) -> Iterator[Problem]:
-    """Find what is wrong with the binds as they are written."""
+@dataclass(frozen=True)
+class Taken:
+    """Places in a sandbox at which something else is mounted, or looked for."""
+
+    alone: frozenset[str] = frozenset()
+    """There is room for more below."""
+    with_all_below: frozenset[str] = frozenset()
+    """Read-only, and to stay so."""
+
+    def __contains__(self, target: object) -> bool:
+        return target in self.alone or any(is_below(str(target), place) for place in self.with_all_below)
+
+
+def taken_targets(workdir: str, *, has_skills: bool = False) -> Taken:
+    """Return the places that the workspace takes."""
+    skills = {posixpath.join(workdir, SKILLS)} if has_skills else set()
+    return Taken(alone=frozenset({workdir, _WORKSPACE}), with_all_below=frozenset({AGENT_MOUNT} | skills))
+
+
+def check(
+    binds: Sequence[str],
+    ceilings: Ceilings,
+    *,
+    taken: Container[str] = (),
+    field: str = "container.binds",
+) -> Iterator[Problem]:
+    """Find what is wrong with the binds as they are written. ``taken``: see :func:`taken_targets`."""
     for bind in binds:
         try:
             mount = parse(bind)
         except ValueError as error:
-            yield _refused(bind, str(error))
+            yield _refused(bind, str(error), field=field)
             continue
-        if (why := _forbidden_target(mount.target) or check_directory(mount.source, ceilings)) is not None:
-            yield _refused(bind, why)
+        why = check_target(mount.target, taken) or check_directory(mount.source, ceilings)
+        if why is not None:
+            yield _refused(bind, why, field=field)
+
+
+def check_target(target: str, taken: Container[str]) -> str | None:
+    """Say why nothing may be mounted at a normalised path inside the sandbox; None: something may."""
+    if target == _ROOT:
+        return "it would replace the sandbox's whole file system"
+    if is_kernel_path(target):
+        return f"its target {target} is the kernel's"
+    if target in taken:
+        return (
+            f"its target {target} is the workspace's; name another, such as a directory below it, "
+            "or say in workspace.agent and workspace.volume what is to be there"
+        )
+    return None
+
+
+def swappable_in(path: str, writable: Iterable[str]) -> str | None:
+    """Return the directory among those that sandboxes write to in which a path lies, and not is; None: none."""
+    return next((root for root in sorted(writable) if path != root and is_below(path, root)), None)
+
+
+def swappable(path: str, root: str) -> str:
+    """Say why what :func:`swappable_in` found is refused."""
+    return (
+        f"{path!r} is refused: it lies in {root}, to which a sandbox writes, so it could be swapped for a link to "
+        "anything at any moment; bind that directory itself, or keep the two apart"
+    )
 
 
 def check_directory(path: str, ceilings: Ceilings) -> str | None:
@@ -141,43 +210,36 @@ def check_directory(path: str, ceilings: Ceilings) -> str | None:
     source = normalise_path(path)
     if (why := _forbidden(source, BLOCKED_PATHS)) is not None:
         return why
-    if not any(_is_below(source, normalise_path(root)) for root in ceilings.bind_roots):
+    if not any(is_below(source, normalise_path(root)) for root in ceilings.bind_roots):
         return _outside(source)
     return None
 
 
-def check_resolved(binds: Sequence[str], ceilings: Ceilings, resolve: Resolve) -> Problem | None:
-    """Check the binds as written, and again with every link followed; return the first problem, if any.
+def check_real_directory(
+    real: str, ceilings: Ceilings, resolve: Resolve, *, blocked: Collection[str] = ()
+) -> str | None:
+    """Say why a directory is refused, all of whose links were followed; None: it is not.
 
-    Sources, bind roots and blocked paths are all resolved: a root that is a link opens where it leads to, and
-    a blocked directory that was moved to a larger disk stays blocked there. Call it as shortly as possible
-    before the mount: a link that changes in between is beyond what a check can see. Errors of ``resolve``
-    pass through.
+    Call it as shortly as possible before the mount: a link that changes in between is beyond what a check can see.
+    Bind roots and blocked paths are resolved as well: a root that is a link opens where it leads to, and a blocked
+    directory that was moved to a larger disk stays blocked there. ``blocked``: what else is, on this very host. Errors
+    of ``resolve`` pass through.
     """
-    if (problem := next(check(binds, ceilings), None)) is not None:
-        return problem
-    roots = [normalise_path(resolve(normalise_path(root))) for root in ceilings.bind_roots]
-    blocked = [*BLOCKED_PATHS, *{resolve(path) for path in BLOCKED_PATHS}]
-    for mount in map(parse, binds):
-        real = normalise_path(resolve(mount.source))
-        if (why := _forbidden(real, blocked)) is not None:
-            return _refused(str(mount), f"it leads to {real}: {why}")
-        if not any(_is_below(real, root) for root in roots):
-            return _refused(str(mount), _outside(real))
-    return None
+    never = [*BLOCKED_PATHS, *blocked]
+    if (why := _forbidden(real, {*never, *map(resolve, never)})) is not None:
+        return f"it leads to {real}: {why}"
+    roots = (normalise_path(resolve(normalise_path(root))) for root in ceilings.bind_roots)
+    return None if any(is_below(real, root) for root in roots) else _outside(real)
+
+
+def is_below(path: str, root: str) -> bool:
+    """Compare by components: /srv/agents2 is not below /srv/agents. A path is below itself."""
+    return path == root or path.startswith(root if root.endswith(_ROOT) else root + _ROOT)
 
 
 def is_kernel_path(path: str) -> bool:
     """Say whether a normalised path inside the sandbox is, or lies in, what the kernel shows there."""
-    return any(_is_below(path, kernel) for kernel in _KERNEL_PATHS)
-
-
-def _forbidden_target(target: str) -> str | None:
-    if target == _ROOT:
-        return "it would replace the sandbox's whole file system"
-    if is_kernel_path(target):
-        return f"its target {target} is the kernel's"
-    return None
+    return any(is_below(path, kernel) for kernel in _KERNEL_PATHS)
 
 
 def _forbidden(source: str, blocked: Iterable[str]) -> str | None:
@@ -196,10 +258,10 @@ def _forbidden(source: str, blocked: Iterable[str]) -> str | None:
 
 
 def _forbidden_by_place(source: str, blocked: Iterable[str]) -> str | None:
-    for path in blocked:
-        if _is_below(source, path):
+    for path in sorted(blocked):
+        if is_below(source, path):
             return f"{path} is never bound"
-        if _is_below(path, source):
+        if is_below(path, source):
             return f"it contains {path}, which is never bound"
     return None
 
@@ -219,13 +281,8 @@ def _forbidden_as_home(source: str) -> str | None:
     return None
 
 
-def _is_below(path: str, root: str) -> bool:
-    """Compare by components: /srv/agents2 is not below /srv/agents. A path is below itself."""
-    return path == root or path.startswith(root if root.endswith(_ROOT) else root + _ROOT)
-
-
-def _refused(bind: str, why: str) -> Problem:
-    return Problem(reason=Reason.BIND_REFUSED, message=f"container.binds: {bind!r} is refused: {why}")
+def _refused(bind: str, why: str, *, field: str = "container.binds") -> Problem:
+    return Problem(reason=Reason.BIND_REFUSED, message=f"{field}: {bind!r} is refused: {why}")
 
 
 def _outside(source: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 from sandkeeper.api.container import ContainerTemplate
 from sandkeeper.api.policy import Mode, PolicyLevel, Prune, Rollout, Scope
 
-__all__ = ["BUILT_IN", "MAX_HOLD_SECONDS"]
+__all__ = ["BUILT_IN", "FALLBACK_IMAGE", "MAX_HOLD_SECONDS"]
 
 BUILT_IN: Final = PolicyLevel(
     mode=Mode.ALL,
@@ -41,3 +41,6 @@ BUILT_IN: Final = PolicyLevel(
 
 MAX_HOLD_SECONDS: Final = 86_400
 """Longest effect of one value of the hold-until annotation where the policy's limits do not say."""
+
+FALLBACK_IMAGE: Final = "debian:bookworm-slim"
+"""What runs in place of a missing image where the policy asks for that."""

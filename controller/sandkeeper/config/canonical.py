@@ -25,13 +25,15 @@ from sandkeeper.config.pod import (
     EmptyDirVolume,
     HostPathVolume,
     PodShape,
+    SharedMount,
 )
 from sandkeeper.config.resolution import RuntimeConfig, UlimitValue
 from sandkeeper.config.shape import shape
+from sandkeeper.config.sources import ClaimSource, ConfigMapSource, HostSource
 
 __all__ = ["EPOCH", "NOT_SHAPING", "POD_NOT_SHAPING", "canonical_json", "config_hash", "parse_epoch"]
 
-EPOCH: Final = 1
+EPOCH: Final = 2
 """Raised when a built-in default changes, or when the same configuration comes to make another runtime.
 
 A runtime of a lower epoch is drift like any other; one of a higher epoch was made by a newer operator and is
@@ -59,11 +61,14 @@ POD_NOT_SHAPING: Final = frozenset(
 _ALWAYS: Final = frozenset({"backend"})
 """Its default is the operator's choice, not ours, so there is no value that could be left out."""
 
-_VOLUMES: Final[Mapping[type, str]] = {
+_VOLUMES: Final[Mapping[type[object], str]] = {
     EmptyDirVolume: "emptyDir",
     ClaimVolume: "claim",
     ClaimTemplate: "template",
     HostPathVolume: "hostPath",
+    HostSource: "hostPath",
+    ClaimSource: "claim",
+    ConfigMapSource: "configMap",
 }
 
 _FORM: Final = re.compile(r"v([1-9][0-9]{0,8})-[0-9a-f]{16}", re.ASCII)
@@ -107,10 +112,10 @@ def _plain(value: object) -> object:
     match value:
         case UlimitValue():
             return [value.soft, value.hard]
-        case EmptyDirVolume() | ClaimVolume() | ClaimTemplate() | HostPathVolume():
+        case _ if type(value) in _VOLUMES:
             # A claim outlives Pods. Whatever its template comes to say, a new Pod gets the same claim.
             return {_VOLUMES[type(value)]: {} if isinstance(value, ClaimTemplate) else _said(value)}
-        case PodShape() | Egress() | EgressRule() | EgressPort():
+        case PodShape() | SharedMount() | Egress() | EgressRule() | EgressPort():
             return _said(value)
         case Mapping():
             return {key: _plain(item) for key, item in value.items()}

@@ -1,7 +1,7 @@
 """The operator's ceilings, applied: what reaches the host is allowed by the installer, or not at all.
 
-Every check takes merged sections, whoever set the value, and says in one sentence which field is too high, and
-what would allow it.
+Every check takes merged sections, whoever set the value, and says in one sentence which field is too high, what the
+ceiling is, and what would allow it.
 """
 
 import ipaddress
@@ -12,80 +12,122 @@ from sandkeeper.api.conditions import Reason
 from sandkeeper.api.container import ContainerTemplate
 from sandkeeper.api.egress import is_cidr
 from sandkeeper.api.pod import PodTemplate
-from sandkeeper.api.workspace import Volume
+from sandkeeper.api.policy import Backend
+from sandkeeper.api.workspace import Access, Workspace
 from sandkeeper.config import binds
-from sandkeeper.config.capabilities import ALL, DEFAULT, bare
-from sandkeeper.config.operator import BreakGlass, Ceilings
+from sandkeeper.config.allowlists import capabilities_kept, is_image_listed, shown
+from sandkeeper.config.builtin import FALLBACK_IMAGE
+from sandkeeper.config.dangers import find_dangers
+from sandkeeper.config.operator import Ceilings
 from sandkeeper.config.pod import DEFAULT_POD
+from sandkeeper.config.quantities import memory_bytes
 from sandkeeper.config.resolution import Problem
 
-__all__ = ["check", "check_pod", "is_user_allowed"]
+__all__ = ["allot", "check", "check_pod", "is_user_allowed"]
 
+_AGENT: Final = "workspace.agent.hostPath"
+_ROOT: Final = "workspace.volume.hostPath"
 _ENGINE_APPARMOR: Final = "docker-default"
 _UNCONFINED: Final = "unconfined"
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-_SAID: Final = {
-    BreakGlass.CONTAINER_NAMESPACE_JOIN: "dangerouslyAllowContainerNamespaceJoin",
-    BreakGlass.UNCONFINED_SECCOMP: "dangerouslyAllowUnconfinedSeccomp",
-    BreakGlass.UNCONFINED_APPARMOR: "dangerouslyAllowUnconfinedApparmor",
-}
-"""The policy's own half of each break-glass."""
 
 
-def check(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
-    """Find everything in the merged container section that is above the ceilings."""
-    yield from binds.check(container.binds or (), ceilings)
+def allot(container: ContainerTemplate, ceilings: Ceilings, *, backend: Backend) -> ContainerTemplate:
+    """Give as much as the ceilings allow where nobody says how much: saying nothing is no way around a ceiling.
+
+    A Pod has no limit on processes of its own, so that ceiling is for containers.
+    """
+    fields = ("memory", "cpus", "pids_limit") if backend is Backend.DOCKER else ("memory", "cpus")
+    allotted = {field: getattr(ceilings, field) for field in fields if getattr(container, field) is None}
+    return container.model_copy(update={field: most for field, most in allotted.items() if most is not None})
+
+
+def check(container: ContainerTemplate, workspace: Workspace, ceilings: Ceilings) -> Iterator[Problem]:
+    """Find everything in the merged sections that is above the ceilings."""
+    yield from _check_directories(container, workspace, ceilings)
     yield from _check_network(container, ceilings)
     yield from _check_user(container, ceilings)
     yield from _check_capabilities(container, ceilings)
-    yield from _check_seccomp(container, ceilings)
     yield from _check_apparmor(container, ceilings)
-    if container.gpus is not None and not ceilings.gpus:
-        yield _exceeded("gpus", container.gpus, "ask the installer to set ceilings.gpus")
+    yield from _check_dangers(container, ceilings)
+    yield from _check_images(container, ceilings)
+    yield from _check_resources(container, ceilings)
 
 
-def check_pod(
-    container: ContainerTemplate, pod: PodTemplate, volume: Volume | None, ceilings: Ceilings
-) -> Iterator[Problem]:
+def check_pod(container: ContainerTemplate, pod: PodTemplate, ceilings: Ceilings) -> Iterator[Problem]:
     """Find everything particular to Pods that is above the ceilings. :func:`check` is for Pods as well."""
-    yield from _check_host_path(volume, ceilings)
     yield from _check_egress(container, pod, ceilings)
     resource = pod.gpu_resource or DEFAULT_POD.gpu_resource
     if container.gpus is not None and resource not in {DEFAULT_POD.gpu_resource, *ceilings.gpu_resources}:
-        yield _above(
+        yield _exceeded(
             f"pod.gpuResource: {resource!r}",
+            f"gpuResources: {shown(ceilings.gpu_resources)}",
             f"ask the installer to add {resource!r} to ceilings.gpuResources",
         )
 
 
-def _check_host_path(volume: Volume | None, ceilings: Ceilings) -> Iterator[Problem]:
-    if volume is None or volume.host_path is None:
-        return
-    path = volume.host_path.path
-    if (why := binds.check_directory(path, ceilings)) is not None:
-        yield Problem(
-            reason=Reason.BIND_REFUSED, message=f"workspace.volume.hostPath: {path!r} is refused: {why}"
-        )
+def _check_directories(
+    container: ContainerTemplate, workspace: Workspace, ceilings: Ceilings
+) -> Iterator[Problem]:
+    workdir = binds.normalise_path(container.workdir or "/")
+    taken = binds.taken_targets(workdir, has_skills=workspace.agent is not None)
+    problems = list(binds.check(container.binds or (), ceilings, taken=taken))
+    yield from problems
+    for field, path in _host_paths(workspace):
+        if (why := binds.check_directory(path, ceilings)) is not None:
+            problem = Problem(reason=Reason.BIND_REFUSED, message=f"{field}: {path!r} is refused: {why}")
+            problems.append(problem)
+            yield problem
+    if not problems:
+        yield from _check_swappable(container, workspace)
+
+
+def _host_paths(workspace: Workspace) -> Iterator[tuple[str, str]]:
+    agent, volume = workspace.agent, workspace.volume
+    if agent is not None and agent.host_path is not None:
+        yield _AGENT, binds.normalise_path(agent.host_path.path)
+    if volume is not None and volume.host_path is not None:
+        yield _ROOT, binds.normalise_path(volume.host_path.path)
+
+
+def _check_swappable(container: ContainerTemplate, workspace: Workspace) -> Iterator[Problem]:
+    """Find what lies in a directory to which this very sandbox writes. What others write to, a backend knows."""
+    mounts = [binds.parse(bind) for bind in container.binds or ()]
+    paths = dict(_host_paths(workspace))
+    sources = [("container.binds", mount.source) for mount in mounts]
+    # Of the sandbox root it is a directory in it that is mounted.
+    sources += [(field, f"{path}/*" if field == _ROOT else path) for field, path in paths.items()]
+    writable = [mount.source for mount in mounts if mount.mode == "rw"]
+    if workspace.access is Access.RW and _AGENT in paths:
+        writable.append(paths[_AGENT])
+    for field, source in sources:
+        if (root := binds.swappable_in(source, writable)) is not None:
+            yield Problem(reason=Reason.BIND_REFUSED, message=f"{field}: {binds.swappable(source, root)}")
 
 
 def _check_egress(container: ContainerTemplate, pod: PodTemplate, ceilings: Ceilings) -> Iterator[Problem]:
     if pod.egress is None:
         return
+    ceiling = f"egress: {shown(ceilings.egress)}"
     for item, said in (("dns", pod.egress.dns), ("internet", pod.egress.internet)):
         if said and item not in ceilings.egress:
-            yield _above(f"pod.egress.{item}", f"ask the installer to add {item!r} to ceilings.egress")
+            yield _exceeded(
+                f"pod.egress.{item}", ceiling, f"ask the installer to add {item!r} to ceilings.egress"
+            )
     for target in pod.egress.to or ():
         if not _lies_within(target.cidr, ceilings):
-            yield _above(
+            yield _exceeded(
                 f"pod.egress.to: {target.cidr!r}",
+                ceiling,
                 f"name a network within one that is listed, or ask the installer to add {target.cidr!r} to "
                 "ceilings.egress",
             )
     # egress.dns opens the way to the servers that are named. The ceiling `dns` means the cluster's own.
     for server in (container.dns or ()) if pod.egress.dns else ():
         if not _lies_within(server, ceilings):
-            yield _above(
+            yield _exceeded(
                 f"container.dns: {server!r}, to which pod.egress.dns opens the way,",
+                ceiling,
                 "leave it out for the cluster's own DNS, or ask the installer to add its network to ceilings.egress",
             )
 
@@ -107,22 +149,22 @@ def _contains(outer: _Network, inner: _Network) -> bool:
 def _check_network(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
     network = container.network or "none"
     kind, colon, _ = network.partition(":")
-    if network == "none":
+    # Joining another container's network is a danger of its own.
+    if network == "none" or kind.casefold() == "container":
         return
     # The engine's own names are lower-case. Another spelling is refused with them: nobody calls a network
     # of their own "Host" for a good reason.
     if kind.casefold() == "host":
-        yield _exceeded("network", network, "the host's network is never given; name a network of the engine")
-    elif kind.casefold() == "container":
-        yield from _check_break_glass(
-            BreakGlass.CONTAINER_NAMESPACE_JOIN,
-            field="network",
-            value=network,
-            said=container.dangerously_allow_container_namespace_join,
-            ceilings=ceilings,
+        yield _refused(
+            f"container.network: {network!r} is refused: the host's network is never given; "
+            "name a network of the engine"
         )
     elif colon or network not in ceilings.networks:
-        yield _exceeded("network", network, f"ask the installer to add {network!r} to ceilings.networks")
+        yield _exceeded(
+            f"container.network: {network!r}",
+            f"networks: {shown(ceilings.networks)}",
+            f"ask the installer to add {network!r} to ceilings.networks",
+        )
 
 
 def _check_user(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
@@ -130,7 +172,9 @@ def _check_user(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Pr
     # What `auto` comes to is the owner of a directory: the backend looks, and applies the same rule.
     if user != "auto" and not is_user_allowed(user, ceilings):
         yield _exceeded(
-            "user", user, 'name another user and group id, or ask the installer to add "0" to ceilings.users'
+            f"container.user: {user!r}",
+            f"users: {shown(ceilings.users)}",
+            'name another user and group id, or ask the installer to add "0" to ceilings.users',
         )
 
 
@@ -146,65 +190,91 @@ def is_user_allowed(user: str, ceilings: Ceilings) -> bool:
 
 
 def _check_capabilities(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
-    dropped = {bare(capability) for capability in container.cap_drop or ()}
-    allowed = {bare(capability) for capability in ceilings.capabilities}
-    if ALL in dropped or ALL in allowed:
-        return
-    kept = [name for name in DEFAULT if name not in dropped and name not in allowed]
+    kept = capabilities_kept(container.cap_drop or (), ceilings.capabilities)
     if kept:
         names = ", ".join(kept)
-        yield Problem(
-            reason=Reason.CEILING_EXCEEDED,
-            message=f"container.capDrop keeps {names}: drop ALL, or ask the installer to add what is needed "
-            "to ceilings.capabilities",
-        )
-
-
-def _check_seccomp(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
-    profile = container.seccomp_profile
-    if profile is not None and profile.casefold() == _UNCONFINED:
-        yield from _check_break_glass(
-            BreakGlass.UNCONFINED_SECCOMP,
-            field="seccompProfile",
-            value=profile,
-            said=container.dangerously_allow_unconfined_seccomp,
-            ceilings=ceilings,
+        yield _exceeded(
+            f"container.capDrop: {names} not dropped",
+            f"capabilities: {shown(ceilings.capabilities)}",
+            "drop ALL, or ask the installer to add what is needed to ceilings.capabilities",
         )
 
 
 def _check_apparmor(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
     profile = container.apparmor_profile
-    if profile is None or profile == _ENGINE_APPARMOR:
+    if profile is None or profile.casefold() == _UNCONFINED:
         return
-    if profile.casefold() == _UNCONFINED:
-        yield from _check_break_glass(
-            BreakGlass.UNCONFINED_APPARMOR,
-            field="apparmorProfile",
-            value=profile,
-            said=container.dangerously_allow_unconfined_apparmor,
-            ceilings=ceilings,
-        )
-    elif profile not in ceilings.apparmor_profiles:
+    if profile not in {_ENGINE_APPARMOR, *ceilings.apparmor_profiles}:
         yield _exceeded(
-            "apparmorProfile",
-            profile,
+            f"container.apparmorProfile: {profile!r}",
+            f"apparmorProfiles: {shown(ceilings.apparmor_profiles)}",
             f"ask the installer to add {profile!r} to ceilings.apparmorProfiles",
         )
 
 
-def _check_break_glass(
-    glass: BreakGlass, *, field: str, value: str, said: bool | None, ceilings: Ceilings
-) -> Iterator[Problem]:
+def _check_dangers(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
     """Check that both keys are turned: the policy's own field and the installer's."""
-    if not said:
-        yield _exceeded(field, value, f"the policy has to set container.{_SAID[glass]}")
-    if glass not in ceilings.break_glass:
-        yield _exceeded(field, value, f"ask the installer to add {glass.value!r} to ceilings.breakGlass")
+    for danger in find_dangers(container):
+        what = f"container.{_alias(danger.field)}: {getattr(container, danger.field)!r}"
+        if not getattr(container, danger.key):
+            yield _refused(
+                f"{what} is refused: the policy has to set container.{_alias(danger.key)}: true, or another value here"
+            )
+        if danger.glass not in ceilings.break_glass:
+            yield _exceeded(
+                what,
+                f"breakGlass: {shown(ceilings.break_glass)}",
+                f"ask the installer to add {danger.glass.value!r} to ceilings.breakGlass",
+            )
 
 
-def _exceeded(field: str, value: str, fix: str) -> Problem:
-    return _above(f"container.{field}: {value!r}", fix)
+def _check_resources(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
+    memory, cpus, pids = container.memory, container.cpus, container.pids_limit
+    most_memory, most_cpus, most_pids = ceilings.memory, ceilings.cpus, ceilings.pids_limit
+    if memory is not None and most_memory is not None and memory_bytes(memory) > memory_bytes(most_memory):
+        yield _too_much("memory", memory, most_memory)
+    if cpus is not None and most_cpus is not None and cpus > most_cpus:
+        yield _too_much("cpus", cpus, most_cpus)
+    if pids is not None and most_pids is not None and pids > most_pids:
+        yield _too_much("pidsLimit", pids, most_pids)
+    if container.gpus is not None and not ceilings.gpus:
+        yield _exceeded(
+            f"container.gpus: {container.gpus!r}", "gpus: none", "ask the installer to set ceilings.gpus"
+        )
 
 
-def _above(what: str, fix: str) -> Problem:
-    return Problem(reason=Reason.CEILING_EXCEEDED, message=f"{what} is above the operator's ceilings: {fix}")
+def _check_images(container: ContainerTemplate, ceilings: Ceilings) -> Iterator[Problem]:
+    if ceilings.images is None:
+        return
+    for field, image in (
+        ("image", container.image),
+        ("imageFallback", FALLBACK_IMAGE if container.image_fallback else None),
+    ):
+        if image is not None and not is_image_listed(image, ceilings.images):
+            yield _exceeded(
+                f"container.{field}: {image!r}",
+                f"images: {shown(ceilings.images)}",
+                f"choose one of these, or ask the installer to add {image!r} to ceilings.images",
+            )
+
+
+def _too_much(field: str, value: object, most: object) -> Problem:
+    # Where the policy's limits are the value of whoever states none, they are what has to be lowered.
+    return _exceeded(
+        f"container.{field}: {value}",
+        f"{field}: {most}",
+        f"lower container.{field}, or limits.{field} where nobody states it, or ask the installer to raise "
+        f"ceilings.{field}",
+    )
+
+
+def _alias(field: str) -> str | None:
+    return ContainerTemplate.model_fields[field].alias
+
+
+def _exceeded(what: str, ceiling: str, fix: str) -> Problem:
+    return _refused(f"{what} is not within the operator's ceilings.{ceiling}; {fix}")
+
+
+def _refused(message: str) -> Problem:
+    return Problem(reason=Reason.CEILING_EXCEEDED, message=message)

@@ -5,7 +5,9 @@ runtime was removed. What admission does see is looked at again: an object may b
 """
 
 import ipaddress
+import posixpath
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -14,7 +16,7 @@ from sandkeeper.api.container import ContainerTemplate
 from sandkeeper.api.pod import PodTemplate
 from sandkeeper.api.policy import Limits
 from sandkeeper.api.types import ULIMIT_NAMES
-from sandkeeper.api.workspace import Volume
+from sandkeeper.api.workspace import Access, Workspace
 from sandkeeper.config import binds, environment
 from sandkeeper.config.capabilities import ALL, KNOWN, bare
 from sandkeeper.config.quantities import MINIMUM_DISK, MINIMUM_MEMORY, UNLIMITED, memory_bytes, swap_bytes
@@ -29,19 +31,22 @@ _MAX_ID: Final = 2**31 - 1
 _ULIMITS: Final = frozenset(ULIMIT_NAMES.split())
 
 
-def check(container: ContainerTemplate, limits: Limits | None) -> Iterator[Problem]:
-    """Find everything in the merged container section that no engine could make a runtime from."""
+def check(container: ContainerTemplate, workspace: Workspace, limits: Limits | None) -> Iterator[Problem]:
+    """Find everything in the merged sections that no engine could make a runtime from."""
     yield from _check_memory(container, limits)
-    yield from _check_paths(container)
+    yield from (paths := list(_check_paths(container)))
     yield from _check_user(container)
     yield from _check_capabilities(container)
     yield from _check_ulimits(container)
     yield from _check_addresses(container)
     yield from environment.check(container.env or {})
+    if not paths:
+        yield from _check_workspace(container, workspace)
 
 
-def check_pod(container: ContainerTemplate, pod: PodTemplate, volume: Volume | None) -> Iterator[Problem]:
+def check_pod(container: ContainerTemplate, pod: PodTemplate, workspace: Workspace) -> Iterator[Problem]:
     """Find everything in the merged sections that no Pod could be made from. :func:`check` comes first."""
+    volume = workspace.volume
     sizes = [("pod.ephemeralStorage", pod.ephemeral_storage)]
     if volume is not None and volume.empty_dir is not None:
         sizes.append(("workspace.volume.emptyDir.sizeLimit", volume.empty_dir.size_limit))
@@ -55,19 +60,63 @@ def check_pod(container: ContainerTemplate, pod: PodTemplate, volume: Volume | N
             continue
         if size is not None and size < MINIMUM_DISK:
             yield _invalid(f"{field}: {text} is below 1m; name more, with a unit such as g")
-    if volume is not None:
-        yield from _check_mount(container)
+    yield from _check_mounts(container, pod, workspace)
 
 
-def _check_mount(container: ContainerTemplate) -> Iterator[Problem]:
-    """Find out whether the volume that somebody asked for has a place in the container."""
-    workdir = binds.normalise_path(container.workdir or "/")
-    if workdir == "/":
+def _check_mounts(container: ContainerTemplate, pod: PodTemplate, workspace: Workspace) -> Iterator[Problem]:
+    """Find out whether each shared volume has a place of its own."""
+    taken = binds.taken_targets(_workdir(container), has_skills=workspace.agent is not None)
+    others = {parse_tmpfs(text).path: "container.tmpfs" for text in container.tmpfs or ()}
+    others |= dict.fromkeys(_targets(container), "container.binds")
+    for mount in pod.mounts or ():
+        path = binds.normalise_path(mount.path)
+        if (why := binds.check_target(path, taken)) is not None:
+            yield _invalid(f"pod.mounts: {mount.path!r} is refused: {why}")
+        elif path in others:
+            yield _invalid(f"pod.mounts and {others[path]} both have {path}; leave one out")
+
+
+def _check_workspace(container: ContainerTemplate, workspace: Workspace) -> Iterator[Problem]:
+    access, agent, workdir = workspace.access or Access.NONE, workspace.agent, _workdir(container)
+    if agent is None and access is not Access.NONE:
         yield _invalid(
-            "workspace.volume is mounted at container.workdir, which must not be '/'; name a directory"
+            f"workspace.access: {access} is access to the agent's own workspace; say in workspace.agent where that is"
         )
+    if agent is not None and agent.config_map is not None and access is Access.RW:
+        yield _invalid(
+            "workspace.access: rw needs a workspace that can be written to, and workspace.agent is a configMap; "
+            "name a claim or a directory, or use access: none or ro"
+        )
+    if access is Access.RO and binds.is_below(workdir, binds.AGENT_MOUNT):
+        yield _invalid(
+            f"container.workdir: {workdir!r} is where the agent's own workspace is mounted; name another directory"
+        )
+    if agent is None and workspace.volume is None:
+        return
+    if workdir == "/":
+        yield _invalid("workspace is mounted at container.workdir, which must not be '/'; name a directory")
     elif workdir in {parse_tmpfs(text).path for text in container.tmpfs or ()}:
-        yield _invalid(f"container.tmpfs and workspace.volume are both at {workdir}; leave one out")
+        yield _invalid(f"container.tmpfs and workspace are both at {workdir}; leave one out")
+    yield from _check_tmpfs(container, workspace)
+
+
+def _check_tmpfs(container: ContainerTemplate, workspace: Workspace) -> Iterator[Problem]:
+    """Find what would hide something that may only be read, and could be written to in its place."""
+    shown = {}
+    if workspace.agent is not None and workspace.agent.config_map is None:
+        shown[posixpath.join(_workdir(container), binds.SKILLS)] = "the agent's skills are"
+    if workspace.access is Access.RO:
+        shown[binds.AGENT_MOUNT] = "the agent's own workspace is"
+    for path in (parse_tmpfs(text).path for text in container.tmpfs or ()):
+        for place, what in shown.items():
+            if binds.is_below(path, place):
+                yield _invalid(
+                    f"container.tmpfs: {path} is where {what} mounted, to be read only; name another directory"
+                )
+
+
+def _workdir(container: ContainerTemplate) -> str:
+    return binds.normalise_path(container.workdir or "/")
 
 
 def _check_memory(container: ContainerTemplate, limits: Limits | None) -> Iterator[Problem]:
@@ -109,13 +158,16 @@ def _check_paths(container: ContainerTemplate) -> Iterator[Problem]:
             tmpfs.add(parse_tmpfs(text).path)
         except ValueError as error:
             yield _invalid(f"container.tmpfs: {error}")
-    for bind in container.binds or ():
-        try:
-            target = binds.parse(bind).target
-        except ValueError:
-            continue  # refused by the ceilings' check, with its own reason
+    for target in _targets(container):
         if target in tmpfs:
             yield _invalid(f"container.binds and container.tmpfs both have {target}; leave one out")
+
+
+def _targets(container: ContainerTemplate) -> Iterator[str]:
+    """Give where the binds are mounted; what is none is refused by the ceilings' check, with its own reason."""
+    for bind in container.binds or ():
+        with suppress(ValueError):
+            yield binds.parse(bind).target
 
 
 def _check_user(container: ContainerTemplate) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 __all__ = ["RuntimeKey"]
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class RuntimeKey:
     """One runtime per key: namespace (by UID too, for names come again), policy's name and scope key."""
 

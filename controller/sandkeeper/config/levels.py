@@ -1,17 +1,19 @@
 """Levels, and how they are merged: binds concatenated, env and ulimits merged, everything else replaced.
 
-Of ``pod`` every field is replaced by itself, ``egress`` as a whole; so an empty one takes away what others said.
+Of ``pod`` every field but ``mounts`` is replaced by itself, ``egress`` as a whole; so an empty one takes away what
+others said. Of ``workspace`` too every field is replaced by itself.
 
 The levels of one Sandbox are a tuple from the most general (built-in) to the most particular. Which levels
 belong to it, :mod:`sandkeeper.config.scope` decides first.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
-from sandkeeper.api.container import ContainerTemplate, SandboxContainer
+from sandkeeper.api.base import Spec
+from sandkeeper.api.container import BrowserTemplate, ContainerTemplate, SandboxContainer
 from sandkeeper.api.pod import PodTemplate
 from sandkeeper.api.policy import (
     AgentEntry,
@@ -23,7 +25,7 @@ from sandkeeper.api.policy import (
     Rollout,
 )
 from sandkeeper.api.sandbox import SandboxSpec
-from sandkeeper.api.workspace import Volume, Workspace
+from sandkeeper.api.workspace import Workspace
 from sandkeeper.config.builtin import BUILT_IN, MAX_HOLD_SECONDS
 from sandkeeper.config.windows import Windows
 
@@ -37,8 +39,8 @@ __all__ = [
     "merge_backend",
     "merge_containers",
     "merge_pods",
-    "merge_volumes",
     "merge_windows",
+    "merge_workspaces",
     "policy_level",
     "present",
     "sandbox_level",
@@ -48,7 +50,7 @@ __all__ = [
 LIMITS: Final = "the policy's limits"
 """The owner of the level that stands for them."""
 
-_CONCATENATED: Final = frozenset({"binds"})
+_CONCATENATED: Final = frozenset({"binds", "mounts"})
 _MERGED: Final = frozenset({"env", "ulimits"})
 
 T = TypeVar("T")
@@ -66,6 +68,7 @@ class Level:
     container: SandboxContainer | None = None
     pod: PodTemplate | None = None
     workspace: Workspace | None = None
+    browser: BrowserTemplate | None = None
     prune: Prune | None = None
     hot_window_seconds: int | None = None
     rollout: Rollout | None = None
@@ -110,6 +113,7 @@ def _from_sections(sections: PolicyLevel, *, owner: str, limited: bool, backend:
         container=sections.container,
         pod=sections.pod,
         workspace=sections.workspace,
+        browser=sections.browser,
         prune=sections.prune,
         hot_window_seconds=sections.hot_window_seconds,
         rollout=sections.rollout,
@@ -139,12 +143,7 @@ def merge_containers(containers: Iterable[SandboxContainer | None]) -> Container
     """
     merged: dict[str, Any] = {}
     for container in containers:
-        if container is None:
-            continue
-        for name in type(container).model_fields:
-            value = getattr(container, name)
-            if value is None:
-                continue
+        for name, value in _said(container):
             if name in _CONCATENATED:
                 merged[name] = [*merged.get(name, ()), *value]
             elif name in _MERGED:
@@ -158,15 +157,25 @@ def merge_pods(pods: Iterable[PodTemplate | None]) -> PodTemplate:
     """Merge ``pod`` sections, the most general first."""
     merged: dict[str, Any] = {}
     for pod in pods:
-        if pod is not None:
-            said = ((name, getattr(pod, name)) for name in PodTemplate.model_fields)
-            merged |= {name: value for name, value in said if value is not None}
+        for name, value in _said(pod):
+            merged[name] = [*merged.get(name, ()), *value] if name in _CONCATENATED else value
     return PodTemplate.model_construct(**merged)
 
 
-def merge_volumes(workspaces: Iterable[Workspace | None]) -> Volume | None:
-    """Return the volume that the most particular ``workspace`` section names; None: nobody names one."""
-    return latest(workspace.volume for workspace in workspaces if workspace is not None)
+def merge_workspaces(workspaces: Iterable[Workspace | None]) -> Workspace:
+    """Merge ``workspace`` sections, the most general first."""
+    merged: dict[str, Any] = {}
+    for workspace in workspaces:
+        merged |= dict(_said(workspace))
+    return Workspace.model_construct(**merged)
+
+
+def _said(section: Spec | None) -> Iterator[tuple[str, Any]]:
+    """Give the fields of a section that are set."""
+    if section is not None:
+        for name in type(section).model_fields:
+            if (value := getattr(section, name)) is not None:
+                yield name, value
 
 
 def merge_backend(levels: Iterable[Level]) -> Backend:

@@ -10,7 +10,9 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from sys import intern
 from typing import Any, Final
 
 from sandkeeper.api.names import MANAGED_BY, Label
@@ -27,6 +29,7 @@ __all__ = [
     "pod_labels",
     "runtime_name",
     "slug",
+    "wiped_for",
 ]
 
 MAX_NAME: Final = 63
@@ -51,6 +54,7 @@ def slug(text: str) -> str:
     return _OUTSIDE.sub("-", text.lower()).strip("-")[:_MAX_SLUG].rstrip("-")
 
 
+@lru_cache(maxsize=16384)
 def runtime_name(prefix: str, key: RuntimeKey, installation: str) -> str:
     """Return the name of the key's runtime: prefix, slug of the scope key, hash.
 
@@ -78,7 +82,12 @@ def installation_id(*, kube_system_uid: str, namespace: str, release: str) -> st
 
 
 def labels(
-    key: RuntimeKey, *, installation: str, config_hash: str, has_setup: bool = False
+    key: RuntimeKey,
+    *,
+    installation: str,
+    config_hash: str,
+    has_setup: bool = False,
+    wiped_for: Collection[str] = (),
 ) -> dict[str, str]:
     """Return the labels of a Docker container, whose values may be any text."""
     found = {
@@ -91,9 +100,7 @@ def labels(
         Label.KEY_HASH.value: key_hash(key, installation),
         Label.CONFIG_HASH.value: config_hash,
     }
-    if has_setup:
-        found[Label.SETUP.value] = "true"
-    return found
+    return found | _marks(has_setup=has_setup, wiped_for=wiped_for)
 
 
 def key_from_labels(labels: Mapping[str, str], installation: str) -> RuntimeKey | None:
@@ -114,7 +121,11 @@ def pod_labels(key: RuntimeKey, *, installation: str) -> dict[str, str]:
 
 
 def pod_annotations(
-    key: RuntimeKey, *, config_hash: str | None = None, has_setup: bool = False
+    key: RuntimeKey,
+    *,
+    config_hash: str | None = None,
+    has_setup: bool = False,
+    wiped_for: Collection[str] = (),
 ) -> dict[str, str]:
     """Return the annotations that go with :func:`pod_labels`.
 
@@ -127,9 +138,12 @@ def pod_annotations(
     }
     if config_hash is not None:
         found[Label.CONFIG_HASH.value] = config_hash
-    if has_setup:
-        found[Label.SETUP.value] = "true"
-    return found
+    return found | _marks(has_setup=has_setup, wiped_for=wiped_for)
+
+
+def wiped_for(marks: Mapping[str, str]) -> frozenset[str]:
+    """Return the wipes that a runtime was made with or after, from a container's labels or a Pod's annotations."""
+    return frozenset(marks.get(Label.WIPED_FOR, "").split())
 
 
 def key_from_pod(metadata: Mapping[str, Any], installation: str) -> RuntimeKey | None:
@@ -154,10 +168,16 @@ def _proven(
     uid, policy, scope = (parts.get(name) for name in (Label.NAMESPACE_UID, Label.POLICY, Label.KEY))
     if namespace is None or uid is None or policy is None or scope is None:
         return None
-    key = RuntimeKey(namespace=namespace, namespace_uid=uid, policy=policy, scope=scope)
+    key = RuntimeKey(intern(namespace), intern(uid), intern(policy), scope)
     return key if labels.get(Label.KEY_HASH) == key_hash(key, installation) else None
 
 
+def _marks(*, has_setup: bool, wiped_for: Collection[str]) -> dict[str, str]:
+    found = {Label.SETUP.value: "true"} if has_setup else {}
+    return found | ({Label.WIPED_FOR.value: " ".join(wiped_for)} if wiped_for else {})
+
+
+@lru_cache(maxsize=16384)
 def _digest(key: RuntimeKey, installation: str) -> bytes:
     return _hash(installation, key.namespace, key.namespace_uid, key.policy, key.scope)
 

@@ -5,17 +5,19 @@ networks, root, capabilities, unconfined profiles) is allowed by the installer o
 of it is.
 """
 
-from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, field_validator
+from pydantic_core.core_schema import ValidationInfo
 
 from sandkeeper.api.base import Spec
 from sandkeeper.api.egress import is_cidr
-from sandkeeper.api.policy import Backend
+from sandkeeper.api.policy import Backend, BreakGlass
+from sandkeeper.api.types import Cpus, ImagePattern, Memory
+from sandkeeper.config.quantities import MINIMUM_MEMORY, memory_bytes
 
-__all__ = ["BreakGlass", "Ceilings", "DockerSettings", "OperatorConfig", "PodSettings", "RemovalRate"]
+__all__ = ["Ceilings", "DockerSettings", "OperatorConfig", "PodSettings", "RemovalRate"]
 
 
 def _absolute(path: str) -> str:
@@ -30,26 +32,35 @@ def _reachable(item: str) -> str:
     return item
 
 
+def _user_number(user: str) -> str:
+    if not (user.isascii() and user.isdecimal()):
+        raise ValueError(f"{user!r} has to be the number of a user, such as 0")
+    return str(int(user))
+
+
+def _container_memory(memory: str) -> str:
+    if memory_bytes(memory) < MINIMUM_MEMORY:
+        raise ValueError(f"{memory} is below 6m, the least that an engine takes")
+    return memory
+
+
 AbsolutePath = Annotated[str, AfterValidator(_absolute)]
+ContainerMemory = Annotated[Memory, AfterValidator(_container_memory)]
 Reachable = Annotated[str, AfterValidator(_reachable)]
-
-
-class BreakGlass(StrEnum):
-    """What no policy may do, even with its own break-glass field, unless it is listed in the ceilings."""
-
-    CONTAINER_NAMESPACE_JOIN = "containerNamespaceJoin"
-    UNCONFINED_SECCOMP = "unconfinedSeccomp"
-    UNCONFINED_APPARMOR = "unconfinedApparmor"
+UserNumber = Annotated[str, AfterValidator(_user_number)]
 
 
 class Ceilings(Spec):
-    """What policies may do at the very most. The default of each is nothing."""
+    """What policies may do at the very most.
+
+    Of what reaches the host, the default of each is nothing. Images and amounts are not limited by default.
+    """
 
     bind_roots: tuple[AbsolutePath, ...] = ()
     """Host directories below which binds may lie."""
     networks: tuple[str, ...] = ()
     """Docker networks that may be named, besides `none`."""
-    users: tuple[str, ...] = ()
+    users: tuple[UserNumber, ...] = ()
     """User ids below 1 that may be named, as text: `"0"` allows root."""
     capabilities: tuple[str, ...] = ()
     """Capabilities that a policy may leave undropped; `ALL` is every one."""
@@ -63,6 +74,14 @@ class Ceilings(Spec):
     """Resources that may be named as GPUs of Pods, besides `nvidia.com/gpu`: device plugins offer other things too."""
     egress: tuple[Reachable, ...] = ()
     """What Pods may reach at the very most: `dns`, `internet`, and networks such as `192.0.2.0/24`."""
+    images: tuple[ImagePattern, ...] | None = None
+    """Images that may be run: full names, or beginnings that end in `*`. None: any."""
+    memory: ContainerMemory | None = None
+    """Largest memory limit, and the one of whoever states none. Swap is not counted."""
+    cpus: Cpus | None = None
+    """Largest CPU limit in cores, and the one of whoever states none."""
+    pids_limit: Annotated[int, Field(ge=1, le=4_194_304)] | None = None
+    """Most processes of a container, and the limit of whoever states none. Pods have no such limit of their own."""
 
 
 class DockerSettings(Spec):
@@ -92,10 +111,12 @@ class PodSettings(Spec):
 
 
 class RemovalRate(Spec):
-    """How fast prunes and replacements may follow each other. Deletions by users are never held up."""
+    """How fast removals of one kind may follow each other. Deletions by users are never held up."""
 
     per_minute: Annotated[int, Field(ge=1)] = 60
+    """In the long run."""
     burst: Annotated[int, Field(ge=1)] = 20
+    """At once."""
 
 
 class OperatorConfig(Spec):
@@ -113,6 +134,22 @@ class OperatorConfig(Spec):
     ceilings: Ceilings = Ceilings()
     docker: DockerSettings = DockerSettings()
     pod: PodSettings = PodSettings()
-    removals: RemovalRate = RemovalRate()
+    replacements: RemovalRate = RemovalRate()
+    """Slow: a policy that was edited by mistake should not have reached everybody before somebody sees it."""
+    prunes: RemovalRate = RemovalRate(per_minute=1200, burst=100)
+    """Quick: nobody uses what is pruned, and nothing takes its place."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Keys worked on at once."""
+
+    @field_validator("ceilings")
+    @classmethod
+    def _can_hold(cls, ceilings: Ceilings, info: ValidationInfo) -> Ceilings:
+        """Refuse a ceiling that would hold for nothing, and be believed to hold all the same."""
+        if ceilings.pids_limit is not None and Backend.DOCKER not in info.data.get(
+            "backends", {Backend.DOCKER}
+        ):
+            raise ValueError(
+                "pidsLimit is for Docker containers, which this operator does not serve; set podPidsLimit in the "
+                "nodes' kubelets"
+            )
+        return ceilings

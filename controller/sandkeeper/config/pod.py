@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from sandkeeper.config.sources import SharedSource
+
 __all__ = [
     "DEFAULT_POD",
     "DEFAULT_WORKSPACE",
@@ -15,6 +17,7 @@ __all__ = [
     "EmptyDirVolume",
     "HostPathVolume",
     "PodShape",
+    "SharedMount",
     "WorkspaceVolume",
 ]
 
@@ -49,7 +52,7 @@ class Egress:
 
 @dataclass(frozen=True)
 class EmptyDirVolume:
-    """A directory of the Pod's own, which goes with it. ``size_limit`` in bytes; beyond it the Pod is evicted."""
+    """A directory of the runtime's own, which goes with it. ``size_limit`` in bytes; beyond it a Pod is evicted."""
 
     size_limit: int | None = None
 
@@ -75,12 +78,22 @@ class ClaimTemplate:
 
 @dataclass(frozen=True)
 class HostPathVolume:
-    """A directory of the node; each runtime key has a directory of its own in it."""
+    """A directory of the host or the node; each runtime key has a directory of its own in it."""
 
     path: str
+    """Normalised, and without templates."""
 
 
 WorkspaceVolume = EmptyDirVolume | ClaimVolume | ClaimTemplate | HostPathVolume
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedMount:
+    """A volume of the namespace, mounted where the policy says."""
+
+    path: str
+    source: SharedSource
+    read_only: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +115,8 @@ class PodShape:
     """Bytes of the node's disk that may be written; beyond it the Pod is evicted."""
     gpu_resource: str = "nvidia.com/gpu"
     """The extended resource that a count of GPUs is asked for as."""
+    mounts: tuple[SharedMount, ...] = ()
+    """At most one for each path."""
     egress: Egress = Egress()
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from sandkeeper.api.affinity import Affinity
 from sandkeeper.api.egress import EgressTarget, PodEgress, PortRange
-from sandkeeper.api.pod import PodTemplate, Toleration
-from sandkeeper.api.workspace import Retention, Volume, VolumeTemplate
+from sandkeeper.api.pod import PodMount, PodTemplate, Toleration
+from sandkeeper.api.workspace import AgentWorkspace, Retention, Volume, VolumeTemplate
 from sandkeeper.config.binds import normalise_path
+from sandkeeper.config.levels import present
 from sandkeeper.config.pod import (
     DEFAULT_POD,
     ClaimTemplate,
@@ -23,11 +24,13 @@ from sandkeeper.config.pod import (
     EmptyDirVolume,
     HostPathVolume,
     PodShape,
+    SharedMount,
     WorkspaceVolume,
 )
 from sandkeeper.config.quantities import memory_bytes
+from sandkeeper.config.sources import AgentSource, ClaimSource, ConfigMapSource, HostSource
 
-__all__ = ["shape_pod", "shape_workspace"]
+__all__ = ["shape_agent", "shape_pod", "shape_volume"]
 
 
 def shape_pod(pod: PodTemplate, *, gpus: str | None) -> PodShape:
@@ -46,12 +49,22 @@ def shape_pod(pod: PodTemplate, *, gpus: str | None) -> PodShape:
         gpu_resource=DEFAULT_POD.gpu_resource
         if gpus is None
         else pod.gpu_resource or DEFAULT_POD.gpu_resource,
+        mounts=_mounts(pod.mounts or ()),
         egress=_egress(pod.egress),
     )
 
 
-def shape_workspace(volume: Volume) -> WorkspaceVolume:
-    """Resolve the volume of a ``workspace`` section."""
+def shape_agent(agent: AgentWorkspace) -> AgentSource:
+    """Resolve where an agent's own workspace is; its templates are filled in."""
+    if agent.claim is not None:
+        return ClaimSource(name=agent.claim.name, sub_path=agent.claim.sub_path or "")
+    if agent.config_map is not None:
+        return ConfigMapSource(agent.config_map.name)
+    return HostSource(normalise_path(present(agent.host_path).path))
+
+
+def shape_volume(volume: Volume) -> WorkspaceVolume:
+    """Resolve where a sandbox's own workspace is kept; its templates are filled in."""
     if volume.claim is not None:
         return ClaimVolume(volume.claim.name)
     if volume.template is not None:
@@ -69,6 +82,21 @@ def _claim_template(template: VolumeTemplate) -> ClaimTemplate:
         access_modes=tuple(modes) or ClaimTemplate.access_modes,
         retain=template.retention is Retention.RETAIN,
     )
+
+
+def _mounts(mounts: Iterable[PodMount]) -> tuple[SharedMount, ...]:
+    """Return one for each path, the last that is said; their order means nothing."""
+    by_path: dict[str, SharedMount] = {}
+    for mount in mounts:
+        path, source = normalise_path(mount.path), _shared(mount)
+        by_path[path] = SharedMount(path=path, source=source, read_only=mount.read_only is not False)
+    return tuple(by_path[path] for path in sorted(by_path))
+
+
+def _shared(mount: PodMount) -> ClaimSource | ConfigMapSource:
+    if mount.claim is not None:
+        return ClaimSource(name=mount.claim.name, sub_path=mount.claim.sub_path or "")
+    return ConfigMapSource(present(mount.config_map).name)
 
 
 def _size(text: str | None) -> int | None:

@@ -16,6 +16,9 @@ DEFAULT_NAME: Final = "default"
 BUILT_IN_NAME: Final = "built-in"
 """What a status records where no policy applies. No namespaced name looks like it, for it has no slash."""
 
+_EMPTY: Final = AgentSandboxPolicySpec()
+"""One for all who have none, so that what comes of it is found out once."""
+
 Policies = Mapping[tuple[str, str], AgentSandboxPolicySpec | Problem]
 """By namespace and name. A Problem stands for a policy that is there and cannot be read."""
 
@@ -62,7 +65,7 @@ def find_policy(
     if recorded not in {None, BUILT_IN_NAME}:
         # It came from a namespace where we no longer look: the operator was moved.
         return _gone(str(recorded))
-    return FoundPolicy(name=BUILT_IN_NAME, spec=AgentSandboxPolicySpec())
+    return FoundPolicy(name=BUILT_IN_NAME, spec=_EMPTY)
 
 
 def _gone(full: str) -> FoundPolicy:

@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.policy import Backend
+from sandkeeper.api.workspace import Access
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.pod import DEFAULT_POD, DEFAULT_WORKSPACE, PodShape, WorkspaceVolume
+from sandkeeper.config.sources import AgentSource
 from sandkeeper.config.windows import Windows
 
 __all__ = ["Problem", "Resolution", "RuntimeConfig", "UlimitValue"]
@@ -56,8 +58,12 @@ class RuntimeConfig:
     init: bool
     image_fallback: bool
     pod: PodShape = DEFAULT_POD
+    access: Access = Access.NONE
+    """What the sandbox sees of its agent's own workspace."""
+    agent: AgentSource | None = None
+    """The agent's own workspace."""
     workspace: WorkspaceVolume = DEFAULT_WORKSPACE
-    """What is mounted at the working directory of a Pod."""
+    """Where the sandbox's own workspace is kept; with access rw it has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +74,7 @@ class Problem:
     message: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Resolution:
     """The outcome for one Sandbox."""
 

@@ -12,10 +12,10 @@ from typing import Final
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.container import ContainerTemplate
 from sandkeeper.api.pod import PodTemplate
-from sandkeeper.api.policy import AgentSandboxPolicySpec, Backend
+from sandkeeper.api.policy import AgentSandboxPolicySpec, Backend, Scope
 from sandkeeper.api.sandbox import SandboxSpec
-from sandkeeper.api.workspace import Volume
-from sandkeeper.config import ceilings, consistency, environment, limits, unsupported
+from sandkeeper.api.workspace import Workspace
+from sandkeeper.config import binds, ceilings, consistency, environment, limits, unsupported
 from sandkeeper.config.canonical import config_hash
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.levels import (
@@ -24,14 +24,17 @@ from sandkeeper.config.levels import (
     merge_backend,
     merge_containers,
     merge_pods,
-    merge_volumes,
     merge_windows,
+    merge_workspaces,
 )
 from sandkeeper.config.operator import OperatorConfig
+from sandkeeper.config.outcomes import Outcome, Outcomes
 from sandkeeper.config.policies import Policies, find_policy
 from sandkeeper.config.resolution import Problem, Resolution
 from sandkeeper.config.scope import applicable_levels, identify, scope_key
 from sandkeeper.config.shape import shape
+from sandkeeper.config.templates import fill_workspace, names_agent
+from sandkeeper.config.windows import Windows
 
 __all__ = ["resolve"]
 
@@ -47,7 +50,8 @@ class _Wanted:
     backend: Backend
     container: ContainerTemplate
     pod: PodTemplate
-    volume: Volume | None
+    workspace: Workspace | Problem
+    """Its templates are filled in; or why they cannot be."""
 
 
 def resolve(
@@ -58,8 +62,11 @@ def resolve(
     policies: Policies,
     recorded_policy: str | None,
     operator: OperatorConfig,
+    outcomes: Outcomes | None = None,
 ) -> Resolution:
     """Resolve one Sandbox. ``recorded_policy`` is ``status.policy``; None: nothing was applied yet.
+
+    ``outcomes``: a memory of what was resolved before under the same operator's configuration.
 
     Never raises for what users wrote: what is wrong with it is the resolution's problem.
     """
@@ -79,62 +86,96 @@ def resolve(
             config_hash=None,
             problem=found.spec,
         )
-    return _resolve_under(
-        found.spec, found.name, namespace=namespace, namespace_uid=namespace_uid, spec=spec, operator=operator
-    )
-
-
-def _resolve_under(
-    policy: AgentSandboxPolicySpec,
-    policy_name: str | None,
-    *,
-    namespace: str,
-    namespace_uid: str,
-    spec: SandboxSpec,
-    operator: OperatorConfig,
-) -> Resolution:
-    """Resolve the Sandbox under a policy that was found."""
-    identity = identify(spec, policy)
-    levels = applicable_levels(spec, policy, scope=identity.scope, default_backend=operator.default_backend)
-    max_hold = None if policy.limits is None else policy.limits.max_hold_seconds
-    windows = merge_windows(levels, max_hold_seconds=max_hold)
+    policy, identity = found.spec, identify(spec, found.spec)
     if not identity.sandboxed:
-        return Resolution(policy=policy_name, key=None, windows=windows, config=None, config_hash=None)
-    key = RuntimeKey(
-        namespace=namespace,
-        namespace_uid=namespace_uid,
-        policy=spec.policy_ref.name,
-        scope=scope_key(identity.scope, agent_id=spec.agent_id, session_key=spec.session_key),
+        levels = _levels(spec, policy, operator, scope=identity.scope)
+        windows = _windows(levels, policy)
+        return Resolution(policy=found.name, key=None, windows=windows, config=None, config_hash=None)
+
+    def compute() -> Outcome:
+        return _come_to(spec, policy, operator, scope=identity.scope)
+
+    memory = Outcomes() if outcomes is None else outcomes
+    outcome = memory.find(policy, spec, scope=identity.scope, compute=compute)
+    return Resolution(
+        policy=found.name,
+        key=RuntimeKey(
+            namespace=namespace,
+            namespace_uid=namespace_uid,
+            policy=spec.policy_ref.name,
+            scope=scope_key(identity.scope, agent_id=spec.agent_id, session_key=spec.session_key),
+        ),
+        windows=outcome.windows,
+        config=outcome.config,
+        config_hash=outcome.config_hash,
+        problem=outcome.problem,
+        network_enforced=operator.pod.network_policy_enforced,
+        filtered_env=outcome.filtered_env,
     )
-    wanted = _merge(levels)
+
+
+def _come_to(
+    spec: SandboxSpec, policy: AgentSandboxPolicySpec, operator: OperatorConfig, *, scope: Scope
+) -> Outcome:
+    """Merge the levels, check what comes of it, and take its hash."""
+    levels = _levels(spec, policy, operator, scope=scope)
+    wanted = _merge(levels, operator, scope=scope, agent_id=spec.agent_id)
     container = wanted.container
     cleaned = environment.clean(container.env or {}, allowed=container.allow_secret_env or ())
     problems = _find_problems(wanted, policy, operator)
     config = None
-    if not problems:
+    if not problems and not isinstance(wanted.workspace, Problem):
         config = shape(
-            container, backend=wanted.backend, env=cleaned.env, pod=wanted.pod, volume=wanted.volume
+            container, backend=wanted.backend, env=cleaned.env, pod=wanted.pod, workspace=wanted.workspace
         )
-    return Resolution(
-        policy=policy_name,
-        key=key,
-        windows=windows,
+    return Outcome(
+        windows=_windows(levels, policy),
         config=config,
         config_hash=None if config is None else config_hash(config),
         problem=_as_one(problems),
-        network_enforced=operator.pod.network_policy_enforced,
         filtered_env=cleaned.filtered,
     )
 
 
-def _merge(levels: Sequence[Level]) -> _Wanted:
+def _levels(
+    spec: SandboxSpec, policy: AgentSandboxPolicySpec, operator: OperatorConfig, *, scope: Scope
+) -> Sequence[Level]:
+    return applicable_levels(spec, policy, scope=scope, default_backend=operator.default_backend)
+
+
+def _windows(levels: Sequence[Level], policy: AgentSandboxPolicySpec) -> Windows:
+    max_hold = None if policy.limits is None else policy.limits.max_hold_seconds
+    return merge_windows(levels, max_hold_seconds=max_hold)
+
+
+def _merge(levels: Sequence[Level], operator: OperatorConfig, *, scope: Scope, agent_id: str) -> _Wanted:
+    backend = merge_backend(levels)
+    container = merge_containers(level.container for level in levels)
     return _Wanted(
         levels=levels,
-        backend=merge_backend(levels),
-        container=merge_containers(level.container for level in levels),
+        backend=backend,
+        container=ceilings.allot(container, operator.ceilings, backend=backend),
         pod=merge_pods(level.pod for level in levels),
-        volume=merge_volumes(level.workspace for level in levels),
+        workspace=_fill(
+            merge_workspaces(level.workspace for level in levels), scope=scope, agent_id=agent_id
+        ),
     )
+
+
+def _fill(workspace: Workspace, *, scope: Scope, agent_id: str) -> Workspace | Problem:
+    """Put the agent's id in its places; where agents share the runtime, it could be any of theirs."""
+    if scope is Scope.SHARED and names_agent(workspace):
+        return Problem(
+            reason=Reason.WORKSPACE_AMBIGUOUS,
+            message="workspace: a template names {agentId}, and with scope: shared all agents have one runtime; "
+            "name one directory for all of them, or use scope: agent",
+        )
+    if not names_agent(workspace):
+        return workspace
+    try:
+        return fill_workspace(workspace, agent_id)
+    except ValueError as error:
+        return Problem(reason=Reason.INVALID_CONFIG, message=str(error))
 
 
 def _find_problems(
@@ -149,30 +190,38 @@ def _find_problems(
                 message=f"backend: this operator does not serve {backend}; it serves {served}",
             )
         ]
+    workspace = wanted.workspace
+    if isinstance(workspace, Problem):
+        return [workspace]
     # What cannot be read cannot be compared with anything; and what has to go anyway need not be allowed first.
     return (
-        list(_find_inconsistent(wanted, policy))
-        or list(unsupported.check(wanted.levels, policy.limits, backend=backend))
-        or list(_find_exceeding(wanted, policy, operator))
+        list(_find_inconsistent(wanted, workspace, policy))
+        or list(unsupported.check(wanted.levels, workspace, policy.limits, backend=backend))
+        or list(_find_exceeding(wanted, workspace, policy, operator))
     )
 
 
-def _find_inconsistent(wanted: _Wanted, policy: AgentSandboxPolicySpec) -> Iterator[Problem]:
-    problems = list(consistency.check(wanted.container, policy.limits))
+def _find_inconsistent(
+    wanted: _Wanted, workspace: Workspace, policy: AgentSandboxPolicySpec
+) -> Iterator[Problem]:
+    problems = list(consistency.check(wanted.container, workspace, policy.limits))
     yield from problems
     if wanted.backend is Backend.POD and not problems:
-        yield from consistency.check_pod(wanted.container, wanted.pod, wanted.volume)
+        yield from consistency.check_pod(wanted.container, wanted.pod, workspace)
 
 
 def _find_exceeding(
-    wanted: _Wanted, policy: AgentSandboxPolicySpec, operator: OperatorConfig
+    wanted: _Wanted, workspace: Workspace, policy: AgentSandboxPolicySpec, operator: OperatorConfig
 ) -> Iterator[Problem]:
     container, backend, enforced = wanted.container, wanted.backend, operator.pod.network_policy_enforced
     yield from limits.check(wanted.levels, policy.limits)
     yield from limits.check_isolation(container, policy.limits, backend=backend, enforced=enforced)
-    yield from ceilings.check(container, operator.ceilings)
+    yield from ceilings.check(container, workspace, operator.ceilings)
+    for level in wanted.levels:
+        if level.browser is not None:
+            yield from binds.check(level.browser.binds or (), operator.ceilings, field="browser.binds")
     if backend is Backend.POD:
-        yield from ceilings.check_pod(container, wanted.pod, wanted.volume, operator.ceilings)
+        yield from ceilings.check_pod(container, wanted.pod, operator.ceilings)
 
 
 def _as_one(problems: Sequence[Problem]) -> Problem | None:

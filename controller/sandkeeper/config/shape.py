@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from sandkeeper.api.container import ContainerTemplate
 from sandkeeper.api.pod import PodTemplate
 from sandkeeper.api.policy import Backend
-from sandkeeper.api.workspace import Volume
+from sandkeeper.api.workspace import Access, Workspace
 from sandkeeper.config.binds import normalise_binds, normalise_path
 from sandkeeper.config.capabilities import bare
 from sandkeeper.config.levels import present
 from sandkeeper.config.pod import DEFAULT_POD, DEFAULT_WORKSPACE
-from sandkeeper.config.pod_shape import shape_pod, shape_workspace
+from sandkeeper.config.pod_shape import shape_agent, shape_pod, shape_volume
 from sandkeeper.config.quantities import memory_bytes, milli_cpus, swap_bytes
 from sandkeeper.config.resolution import RuntimeConfig, UlimitValue
 from sandkeeper.config.tmpfs import normalise_tmpfs
@@ -24,13 +24,18 @@ def shape(
     backend: Backend,
     env: Mapping[str, str],
     pod: PodTemplate | None = None,
-    volume: Volume | None = None,
+    workspace: Workspace | None = None,
 ) -> RuntimeConfig:
-    """Bring merged and checked sections into whole units and one spelling. ``env`` is cleaned.
+    """Bring merged and checked sections into whole units and one spelling.
 
-    What is for Pods counts for Pods only: no Docker container is replaced for it.
+    ``env`` is cleaned, and the templates of ``workspace`` are filled in. What is for Pods counts for Pods only: no
+    Docker container is replaced for it.
     """
     is_pod = backend is Backend.POD
+    workspace = workspace or Workspace()
+    access = workspace.access or Access.NONE
+    # With rw there is no copy, so it does not matter where one would be kept.
+    volume = None if access is Access.RW else workspace.volume
     return RuntimeConfig(
         backend=backend,
         image=present(container.image),
@@ -60,12 +65,16 @@ def shape(
         init=present(container.init),
         image_fallback=present(container.image_fallback),
         pod=shape_pod(pod, gpus=container.gpus) if is_pod and pod is not None else DEFAULT_POD,
-        workspace=shape_workspace(volume) if is_pod and volume is not None else DEFAULT_WORKSPACE,
+        access=access,
+        agent=None if workspace.agent is None else shape_agent(workspace.agent),
+        workspace=DEFAULT_WORKSPACE if volume is None else shape_volume(volume),
     )
 
 
 def _one_spelling_of_user(user: str) -> str:
-    return user if user == "auto" else ":".join(str(int(part)) for part in user.split(":"))
+    """Name the group as well: where nobody does, an engine takes root's, and nobody asked the ceilings for that."""
+    uid, _, gid = user.partition(":")
+    return user if user == "auto" else f"{int(uid)}:{int(gid or uid)}"
 
 
 def _one_spelling_of_profile(profile: str | None) -> str | None:

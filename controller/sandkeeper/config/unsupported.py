@@ -11,7 +11,8 @@ from typing import Final
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.container import ContainerTemplate
 from sandkeeper.api.policy import Backend, Limits
-from sandkeeper.config.levels import LIMITS, Level, merge_containers, merge_volumes, setter
+from sandkeeper.api.workspace import Access, Workspace
+from sandkeeper.config.levels import LIMITS, Level, merge_containers, setter
 from sandkeeper.config.resolution import Problem
 from sandkeeper.config.tmpfs import parse_tmpfs
 
@@ -54,12 +55,7 @@ _OF_PODS: Final[tuple[tuple[str, Callable[[ContainerTemplate], object], str], ..
     (
         "user",
         lambda container: container.user if container.user == "auto" else None,
-        "a Pod has no bind whose owner could be taken; name the user as uid:gid",
-    ),
-    (
-        "binds",
-        lambda container: ", ".join(container.binds or ()),
-        "a Pod has one volume, its workspace; leave binds out and say in workspace.volume where that is kept",
+        "nobody sees the node's directories before the Pod is there; name the user as uid:gid",
     ),
     (
         "apparmor_profile",
@@ -75,8 +71,10 @@ _OF_PODS: Final[tuple[tuple[str, Callable[[ContainerTemplate], object], str], ..
 """Field, the values of it that have no Pod form, and what to do about them."""
 
 
-def check(levels: Sequence[Level], limits: Limits | None, *, backend: Backend) -> Iterator[Problem]:
-    """Find everything that is said and that the backend cannot do.
+def check(
+    levels: Sequence[Level], workspace: Workspace, limits: Limits | None, *, backend: Backend
+) -> Iterator[Problem]:
+    """Find everything that is said and that the backend cannot do. ``workspace`` is what the levels come to.
 
     The sections have to be readable: :func:`sandkeeper.config.consistency.check` comes first. ``pod`` sections are no
     problem on Docker, nor is an emptyDir: one policy may serve agents of both backends.
@@ -89,7 +87,9 @@ def check(levels: Sequence[Level], limits: Limits | None, *, backend: Backend) -
             yield from _check_names(container)
             yield from _check_tmpfs(container)
         case Backend.DOCKER:
-            yield from _check_volume(levels)
+            yield from _check_agent(levels, workspace)
+            yield from _check_volume(levels, workspace)
+            yield from _check_owner(levels, workspace)
 
 
 def _check_processes(levels: Sequence[Level], limits: Limits | None) -> Iterator[Problem]:
@@ -141,21 +141,56 @@ def _check_tmpfs(container: ContainerTemplate) -> Iterator[Problem]:
                 )
 
 
-def _check_volume(levels: Sequence[Level]) -> Iterator[Problem]:
-    volume = merge_volumes(level.workspace for level in levels)
-    if volume is None:
+def _check_agent(levels: Sequence[Level], workspace: Workspace) -> Iterator[Problem]:
+    agent = workspace.agent
+    if agent is None or agent.host_path is not None:
         return
-    (kind,) = volume.model_dump(by_alias=True, exclude_none=True)
-    if volume.empty_dir is None:
-        why = "a Docker container has no such volume; use container.binds, or workspace.volume.emptyDir: {}"
-    elif volume.empty_dir.size_limit is not None:
-        kind, why = f"{kind}.sizeLimit", "Docker does not limit the size of a directory; leave it out"
-    else:
+    (kind,) = agent.model_dump(by_alias=True, exclude_none=True)
+    yield _of_docker(
+        levels, f"agent.{kind}", "a Docker container has no such volume; use workspace.agent.hostPath"
+    )
+
+
+def _check_volume(levels: Sequence[Level], workspace: Workspace) -> Iterator[Problem]:
+    volume, access = workspace.volume, workspace.access
+    if access is Access.RW:
+        return  # there is no copy, which could be kept anywhere
+    if volume is None or volume.empty_dir is not None:
+        if workspace.agent is not None:
+            yield _of_docker(
+                levels,
+                "agent",
+                "the copy of an agent's files is prepared on the host, before the container is there; say where in "
+                "workspace.volume.hostPath, or leave workspace.agent out",
+            )
+        elif volume is not None and volume.empty_dir is not None and volume.empty_dir.size_limit is not None:
+            why = "Docker does not limit the size of a directory; leave it out"
+            yield _of_docker(levels, "volume.emptyDir.sizeLimit", why)
+    elif volume.host_path is None:
+        (kind,) = volume.model_dump(by_alias=True, exclude_none=True)
+        why = "a Docker container has no such volume; use workspace.volume.hostPath or emptyDir"
+        yield _of_docker(levels, f"volume.{kind}", why)
+
+
+def _check_owner(levels: Sequence[Level], workspace: Workspace) -> Iterator[Problem]:
+    """Find out whether there is a directory whose owner `auto` could be."""
+    user = merge_containers(level.container for level in levels).user
+    if user != "auto" or workspace.agent is not None:
         return
-    owner = setter(levels, "volume", section="workspace").owner
-    yield Problem(
+    if workspace.volume is None or workspace.volume.host_path is None:
+        yield Problem(
+            reason=Reason.UNSUPPORTED_FIELD,
+            message=f"container.user: auto, set by {setter(levels, 'user').owner}, is whoever owns the workspace on "
+            "the host, and it has none there; name the user as uid:gid, or say in workspace.agent.hostPath or "
+            "workspace.volume.hostPath where the workspace is",
+        )
+
+
+def _of_docker(levels: Sequence[Level], field: str, why: str) -> Problem:
+    owner = setter(levels, field.partition(".")[0], section="workspace").owner
+    return Problem(
         reason=Reason.UNSUPPORTED_FIELD,
-        message=f"workspace.volume.{kind}, set by {owner}, is not supported by the backend docker: {why}",
+        message=f"workspace.{field}, set by {owner}, is not supported by the backend docker: {why}",
     )
 
 

@@ -8,7 +8,7 @@
 ``at_rest``, ``pruning``, ``making``, ``replacing``         the rules
 """
 
-from sandkeeper.lifecycle.backoff import next_failure
+from sandkeeper.lifecycle.backoff import STEADY, next_failure
 from sandkeeper.lifecycle.binding import bound_key, rebound, relies
 from sandkeeper.lifecycle.decide import decide
 from sandkeeper.lifecycle.model import (
@@ -41,8 +41,10 @@ from sandkeeper.lifecycle.model import (
     Unresolved,
     Wanted,
 )
+from sandkeeper.lifecycle.use import mark_of
 
 __all__ = [
+    "STEADY",
     "Claimant",
     "Create",
     "DeleteClaimants",
@@ -73,6 +75,7 @@ __all__ = [
     "Wanted",
     "bound_key",
     "decide",
+    "mark_of",
     "next_failure",
     "rebound",
     "relies",

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from sandkeeper.api.conditions import Reason
 from sandkeeper.lifecycle.model import Failure
 
-__all__ = ["next_failure"]
+__all__ = ["STEADY", "next_failure"]
 
 STEADY: Final = timedelta(minutes=10)
 """A runtime that ran this long did not fail because of how it was made: its death begins a new row."""
@@ -30,7 +30,11 @@ _WORLD: Final = _Pace(first=5, base=10, cap=60)
 _MADE: Final = _Pace(first=5, base=10, cap=300)
 """Making it fails, and each attempt costs the engine or the user something: 5, 10, 20 ... 300 s."""
 
+_AWAY: Final = _Pace(first=5, base=5, cap=5)
+"""The engine does not answer: 5 s. It says itself when it is back, and until then nothing is tried anyway."""
+
 _PACES: Final = {
+    Reason.ENGINE_UNREACHABLE: _AWAY,
     Reason.EXITED: _DIED,
     Reason.OOM_KILLED: _DIED,
     Reason.EVICTED: _DIED,
@@ -62,11 +66,11 @@ def next_failure(
 
     ``previous`` is the failure before it, if the two are in a row. ``ran_for`` is how long the runtime had run; None
     where it never did. ``jitter`` is a factor from 0.9 to 1.1, so that what died together does not come back together;
-    it spreads the cap as well.
+    it spreads the cap as well. That the engine was away says nothing of what was tried, and makes no row longer.
     """
     in_row = previous is not None and (ran_for is None or ran_for < STEADY)
-    count = previous.count + 1 if previous is not None and in_row else 1
     pace = _PACES.get(reason, _MADE)
-    wait = pace.first if count == 1 else min(pace.cap, pace.base * 2.0 ** min(count - 2, _MOST_DOUBLINGS))
+    count = (previous.count if previous is not None and in_row else 0) + (pace is not _AWAY)
+    wait = pace.first if count <= 1 else min(pace.cap, pace.base * 2.0 ** min(count - 2, _MOST_DOUBLINGS))
     delay = timedelta(seconds=wait * min(max(jitter, 0.9), 1.1))
     return Failure(reason=reason, message=message, count=count, retry_at=now + delay)

@@ -28,7 +28,9 @@ def difference(view: View) -> Reason | None:
         found = Reason.IDENTITY_MOVED
     elif runtime.config_hash != wanted.config_hash:
         found = Reason.CONFIG_CHANGED
-    elif any(claim.recreate_asked and claim.record.runtime_id == runtime.id for claim in view.claims):
+    elif view.wipes or any(
+        claim.recreate_asked and claim.record.runtime_id == runtime.id for claim in view.claims
+    ):
         found = Reason.RECREATE_REQUESTED
     else:
         return None
@@ -74,7 +76,8 @@ def _differs(view: View, reason: Reason) -> str:
     want = wanted.config_hash if wanted is not None else "nothing here"
     match reason:
         case Reason.RECREATE_REQUESTED:
-            return f"A new runtime of {want} was asked for by annotation."
+            how = " with a fresh copy of the workspace" if view.wipes else ""
+            return f"A new runtime of {want}{how} was asked for by annotation."
         case Reason.IDENTITY_MOVED if runtime is not None and wanted is not None:
             return f"{have} runs on backend {runtime.backend}; {want} is wanted on {wanted.backend}."
         case Reason.NEWER_EPOCH:

@@ -82,7 +82,8 @@ def create(view: View) -> Plan | None:
         saying = say(Phase.CREATING, Reason.RECOVERING, "Its runtime is gone; a new one is being made.")
     else:
         saying = say(Phase.CREATING, Reason.CREATING, "Its runtime is being made.")
-    return compose(view, "create", saying, effect=Create(ruler=view.ruler.uid, recovery=view.recovers))
+    effect = Create(ruler=view.ruler.uid, recovery=view.recovers, wipe=view.wipes, wiped_for=view.wiped_for)
+    return compose(view, "create", saying, effect=effect)
 
 
 def finish(view: View) -> Plan | None:

@@ -113,6 +113,8 @@ class Record:
     hold: Hold | None = None
     recreate: str | None = None
     """The value of the recreate annotation that was honoured last."""
+    wipe: str | None = None
+    """The value of the wipe annotation that was honoured last."""
     removing: str | None = None
     """The id of a runtime whose removal was announced."""
     stopped: bool = False
@@ -136,6 +138,7 @@ class Claimant:
     hold_until: str | None = None
     """The raw hold-until annotation."""
     recreate: str | None = None
+    wipe: str | None = None
     record: Record = Record()
     has_status: bool = False
     """False: the status is empty; the object is new, or its status was lost."""
@@ -170,6 +173,10 @@ class Observed:
     image: str
     has_setup: bool
     """It was made with a setupCommand, which has to complete before it is ready."""
+    user: str = ""
+    """``uid:gid`` that it runs as, where that is known."""
+    wiped_for: frozenset[str] = frozenset()
+    """The wipes that need not be done any more, as it was told when it was made (``Create.wiped_for``)."""
     in_use: bool = False
     """A command of a user runs in it at this moment."""
     ended: Reason | None = None
@@ -242,6 +249,12 @@ class Create:
     """UID of the claimant whose configuration counts."""
     recovery: bool = False
     """The record knew a runtime that nobody removed on purpose: count it."""
+    wipe: bool = False
+    """With a fresh copy of the workspace: everybody who shares it asks for one."""
+    wiped_for: tuple[str, ...] = ()
+    """Digests of the wipes that are honoured with this runtime, or were before it. The runtime carries them, so that
+    whoever finds it knows them, whatever became of the process that made it and of the statuses. Once it has run they
+    are done: a backend may leave it to the runtime to wipe before anything else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,6 +355,8 @@ class Report:
     record: Record
     drift: Drift | None = None
     next: Transition | None = None
+    wipe_pending: str | None = None
+    """Why a wipe that was asked for is not done: who else shares the workspace and did not ask."""
     invalid_annotations: tuple[str, ...] = ()
     """One sentence for each annotation that was ignored."""
 

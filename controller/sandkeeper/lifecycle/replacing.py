@@ -42,7 +42,7 @@ _SAY_STARTING: Final = say(Phase.CREATING, Reason.CREATING, "Its runtime is star
 
 def reuse(view: View) -> Plan | None:
     """Rule 6: it is what is wanted: use it again, and start it if it was stopped."""
-    return None if is_different(view) else _serve(view, "reuse")
+    return None if is_different(view) else _serve(view, "reuse", passing=_is_about_to_go(view))
 
 
 def keep(view: View) -> Plan | None:
@@ -107,6 +107,7 @@ def _serve(
     effect: Effect | None = None,
     wake: datetime | None = None,
     blocked: bool = False,
+    passing: bool = False,
 ) -> Plan:
     """Let the claimants have the runtime that is there, started again where it was stopped."""
     runtime = view.observed
@@ -131,7 +132,17 @@ def _serve(
             *_departures(view),
             after(view.now, RECHECK) if view.is_in(RuntimeState.STARTING) else None,
         ),
+        passing=passing,
     )
+
+
+def _is_about_to_go(view: View) -> bool:
+    """Whether it waits only for its turn to be pruned. A thousand do so at once, and have more to say once it comes."""
+    runtime = view.observed
+    if runtime is None or view.is_busy or view.overdue is None or view.may_remove:
+        return False
+    known = all(claim.record.runtime_id == runtime.id for claim in view.claims)
+    return known and runtime.state is RuntimeState.RUNNING and view.situation.clock_trusted
 
 
 def _prune_next(view: View, last_use: datetime) -> Transition | None:
@@ -144,6 +155,8 @@ def _departures(view: View) -> list[datetime]:
     moments: list[datetime] = []
     for claim in view.claims:
         if isinstance(claim.claimant.desire, Moved):
+            if not view.situation.clock_trusted:
+                moments.append(after(view.now, RECHECK))
             hot = is_hot(view.observed, last_use=claim.last_use, now=view.now, hot=view.windows.hot)
             ends = [claim.held_until, after(claim.last_use, view.windows.hot) if hot else None]
             moments.extend(end for end in ends if end is not None)

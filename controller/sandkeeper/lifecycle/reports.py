@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from sandkeeper.api.conditions import Phase, Reason
+from sandkeeper.api.names import Annotation
 from sandkeeper.lifecycle.instants import after
 from sandkeeper.lifecycle.model import (
     Drift,
@@ -28,7 +29,7 @@ from sandkeeper.lifecycle.model import (
     Transition,
     Unresolved,
 )
-from sandkeeper.lifecycle.use import Claim, recreate_mark
+from sandkeeper.lifecycle.use import Claim, mark_of
 from sandkeeper.lifecycle.view import View
 
 __all__ = [
@@ -61,6 +62,9 @@ Saying = tuple[Phase, Readiness]
 _INSTANT: Final = timedelta(milliseconds=1)
 """Deadlines are strict: nothing is due at the moment itself."""
 
+_MOST_NAMED: Final = 10
+"""Sandboxes that a message names; hundreds may share a runtime."""
+
 _LEAST_REFRESH: Final = timedelta(minutes=1)
 """How often a last use is recorded at most where the hot window is shorter, or off."""
 
@@ -77,7 +81,8 @@ SAY_REPLACING: Final[Saying] = (
 
 def base(claim: Claim) -> Record:
     """Keep what is known of the runtime; a Sandbox that is wanted running is neither pruned nor stopped."""
-    return replace(claim.record, hold=claim.hold, pruned=None, stopped=False)
+    wipe = mark_of(claim.claimant.wipe) if claim.wipe_done else claim.record.wipe
+    return replace(claim.record, hold=claim.hold, wipe=wipe, pruned=None, stopped=False)
 
 
 def noted(runtime: Observed, claim: Claim) -> Record:
@@ -89,7 +94,7 @@ def noted(runtime: Observed, claim: Claim) -> Record:
     known = claim.record
     is_new = known.runtime_id != runtime.id
     died = is_new and known.runtime_id is not None and known.runtime_id != known.removing
-    mark = recreate_mark(claim.claimant.recreate)
+    mark = mark_of(claim.claimant.recreate)
     return replace(
         base(claim),
         runtime_id=runtime.id,
@@ -98,7 +103,7 @@ def noted(runtime: Observed, claim: Claim) -> Record:
         setup_complete=runtime.has_setup,
         config_hash=runtime.config_hash,
         removing=None,
-        # A new runtime honours whatever was asked before it.
+        # A new runtime honours whatever was asked before it; but a wipe only where it was made with it.
         recreate=mark if is_new and mark is not None else known.recreate,
         recoveries=known.recoveries + died,
     )
@@ -133,13 +138,14 @@ def parted(claim: Claim) -> Record:
 
 
 def _refreshed(view: View, claim: Claim, record: Record) -> Record:
-    """Set the last use where something else is written anyway, or where the recorded one is a hot window old."""
+    """Set the last use where something else is written anyway, or the recorded one is a window old, or never was."""
     known = claim.record
     interval = max(view.windows.hot, _LEAST_REFRESH)
     if (
         known.last_used_at is None
         or replace(record, last_used_at=known.last_used_at) != known
         or claim.last_use - known.last_used_at >= interval
+        or claim.last_use < known.last_used_at
     ):
         return replace(record, last_used_at=claim.last_use)
     return record
@@ -204,7 +210,14 @@ def compose(
         if not claim.claimant.paused:
             found = drift(claim, last_use) if drift is not None else None
             own = following(_told(view, records[claim.uid], last_use)) if far and following else transition
-            reports[claim.uid] = _report(claim, saying, records[claim.uid], drift=found, following=own)
+            reports[claim.uid] = _report(
+                claim,
+                saying,
+                records[claim.uid],
+                drift=found,
+                following=own,
+                wipe_pending=_wipe_pending(view, claim),
+            )
     return replace(_finished(view, rule, reports, effect=effect, wake=wake), passing=passing)
 
 
@@ -213,7 +226,9 @@ def frozen(
 ) -> Plan:
     """Make a plan that does nothing and leaves every record as it is."""
     reports = {
-        claim.uid: _report(claim, saying, claim.record) for claim in view.claims if not claim.claimant.paused
+        claim.uid: _report(claim, saying, claim.record, wipe_pending=_wipe_pending(view, claim))
+        for claim in view.claims
+        if not claim.claimant.paused
     }
     return _finished(view, rule, reports, effect=None, wake=wake)
 
@@ -225,6 +240,7 @@ def _report(
     *,
     drift: Drift | None = None,
     following: Transition | None = None,
+    wipe_pending: str | None = None,
 ) -> Report:
     phase, readiness = saying if isinstance(saying, tuple) else saying(claim)
     return Report(
@@ -233,7 +249,21 @@ def _report(
         record=record,
         drift=drift,
         next=following,
+        wipe_pending=wipe_pending,
         invalid_annotations=claim.complaints,
+    )
+
+
+def _wipe_pending(view: View, claim: Claim) -> str | None:
+    """Tell one who asks for a fresh copy who else would have to ask, for theirs is in it as well."""
+    if not claim.wipe_asked or view.wipes or view.wanted is None:
+        return None
+    others = sorted(other.claimant.name for other in view.claims if not other.wipe_asked)
+    listed = ", ".join(others[:_MOST_NAMED])
+    more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+    return (
+        "A fresh copy of the workspace was asked for. It is made when all who share the workspace have set the "
+        f"annotation {Annotation.WIPE}; these have not: {listed}{more}."
     )
 
 

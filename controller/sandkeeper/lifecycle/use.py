@@ -13,10 +13,13 @@ from sandkeeper.api.names import Annotation
 from sandkeeper.lifecycle.instants import after, parse_instant
 from sandkeeper.lifecycle.model import Claimant, Hold, Observed, Record, RuntimeState
 
-__all__ = ["ALIVE", "Claim", "is_busy", "is_hot", "read_claim", "recreate_mark"]
+__all__ = ["ALIVE", "Claim", "is_busy", "is_hot", "mark_of", "read_claim", "wipe_digest"]
 
 ALIVE: Final = frozenset({RuntimeState.STARTING, RuntimeState.RUNNING})
 """The states in which somebody may rely on a runtime."""
+
+_RAN: Final = frozenset({RuntimeState.RUNNING, RuntimeState.STOPPED})
+"""The states in which a runtime is past all that comes before its first use."""
 
 _AHEAD: Final = timedelta(seconds=60)
 """How far ahead of our clock a last use may be; clocks of honest clients differ."""
@@ -25,7 +28,11 @@ _SHOWN: Final = 40
 """Characters of a bad value that a message repeats."""
 
 _LONGEST_MARK: Final = 256
-"""Characters of a recreate value that are recorded as they are; the status takes no text of any length."""
+"""Characters of a recreate or wipe value that are recorded as they are; the status takes no text of any length."""
+
+_WIPE_DIGEST: Final = 16
+"""Hex digits of a wipe's digest. A runtime may carry hundreds, and whoever makes two of his own alike only misses the
+second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +49,10 @@ class Claim:
     """When the hold ends; None: not held now."""
     woken: bool
     """It was pruned, and has been used since."""
+    wipe_asked: bool = False
+    """The wipe annotation has a value that neither its record nor the runtime knows: it is still to be done."""
+    wipe_done: bool = False
+    """The runtime was made with that wipe, or after it, and ran: its copy is fresh."""
     complaints: tuple[str, ...] = ()
     """One sentence for each annotation that is ignored."""
     valid_at: datetime | None = None
@@ -60,14 +71,21 @@ class Claim:
     @property
     def recreate_asked(self) -> bool:
         """The recreate annotation has a value that was not honoured yet."""
-        mark = recreate_mark(self.claimant.recreate)
+        mark = mark_of(self.claimant.recreate)
         return mark is not None and mark != self.record.recreate
 
 
-def read_claim(claimant: Claimant, *, observed: Observed | None, now: datetime, max_hold: timedelta) -> Claim:
+def read_claim(
+    claimant: Claimant,
+    *,
+    observed: Observed | None,
+    now: datetime,
+    max_hold: timedelta,
+    clock_trusted: bool = True,
+) -> Claim:
     """Understand one claimant. ``max_hold`` caps its hold; zero is without a cap."""
     annotated, valid_at, complaint = _read_last_used(claimant, now)
-    hold, held_until, hold_complaint = _read_hold(claimant, now, max_hold)
+    hold, held_until, hold_complaint = _read_hold(claimant, now, max_hold, may_begin=clock_trusted)
     pruned = claimant.record.pruned
     in_use = observed is not None and observed.in_use
     used_again = pruned is not None and annotated is not None and claimant.last_used != pruned.last_used
@@ -76,8 +94,10 @@ def read_claim(claimant: Claimant, *, observed: Observed | None, now: datetime, 
     instants = [claimant.created_at]
     if annotated is not None:
         instants.append(annotated)
-    if claimant.record.last_used_at is not None:
-        instants.append(claimant.record.last_used_at)
+    recorded = claimant.record.last_used_at
+    if recorded is not None:
+        # A use that was recorded by a clock that was ahead would keep a runtime until that time has really come.
+        instants.append(now if clock_trusted and recorded - now > _AHEAD else recorded)
     # Somebody wants it at this moment, whatever his clock says; or the registry's row was lost, and the use with it.
     if used_again or started_again or in_use or lost:
         instants.append(now)
@@ -88,6 +108,8 @@ def read_claim(claimant: Claimant, *, observed: Observed | None, now: datetime, 
         hold=hold,
         held_until=held_until,
         woken=pruned is not None and (used_again or started_again or in_use),
+        wipe_asked=_is_wipe_asked(claimant, observed),
+        wipe_done=observed is not None and observed.state in _RAN and _knows_wipe(observed, claimant),
         complaints=tuple(text for text in (complaint, hold_complaint) if text is not None),
         valid_at=valid_at,
     )
@@ -108,11 +130,33 @@ def is_hot(observed: Observed | None, *, last_use: datetime, now: datetime, hot:
     return observed.in_use or now - last_use < hot
 
 
-def recreate_mark(raw: str | None) -> str | None:
-    """Tell what is recorded of a recreate value: itself, or a digest where it is too long for the status."""
+def mark_of(raw: str | None) -> str | None:
+    """Tell what is recorded of a recreate or wipe value: itself, or a digest where it is too long for the status."""
     if raw is None or len(raw) <= _LONGEST_MARK:
         return raw
-    return f"sha256:{hashlib.sha256(raw.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return f"sha256:{_digest(raw)}"
+
+
+def wipe_digest(claimant: Claimant) -> str | None:
+    """Tell what a runtime carries of a claimant's wipe: something else for each Sandbox and each value."""
+    if claimant.wipe is None:
+        return None
+    return _digest(f"{claimant.uid}\n{claimant.wipe}")[:_WIPE_DIGEST]
+
+
+def _is_wipe_asked(claimant: Claimant, observed: Observed | None) -> bool:
+    """Whether a wipe is still to be done. Its status may be older than the runtime, or lost: the runtime knows too."""
+    if claimant.wipe is None or mark_of(claimant.wipe) == claimant.record.wipe:
+        return False
+    return observed is None or not _knows_wipe(observed, claimant)
+
+
+def _knows_wipe(observed: Observed, claimant: Claimant) -> bool:
+    return wipe_digest(claimant) in observed.wiped_for
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _read_last_used(claimant: Claimant, now: datetime) -> tuple[datetime | None, datetime | None, str | None]:
@@ -133,12 +177,13 @@ def _read_last_used(claimant: Claimant, now: datetime) -> tuple[datetime | None,
 
 
 def _read_hold(
-    claimant: Claimant, now: datetime, max_hold: timedelta
+    claimant: Claimant, now: datetime, max_hold: timedelta, *, may_begin: bool
 ) -> tuple[Hold | None, datetime | None, str | None]:
     """Read hold-until: what to record, when the hold ends (None: not held), and a complaint.
 
     A hold lasts until its value says, but at most ``max_hold`` from when that value was first seen; so a value has to
-    be recorded only where the cap can matter. One that is renewed every minute then costs no write.
+    be recorded only where the cap can matter. One that is renewed every minute then costs no write. By a clock that is
+    wrong nothing begins (``may_begin``): if that was behind, the hold would be over as soon as it is right.
     """
     raw = claimant.hold_until
     if raw is None:
@@ -148,7 +193,7 @@ def _read_hold(
         return None, None, _not_an_instant(Annotation.HOLD_UNTIL, raw)
     known = claimant.record.hold
     hold = known if known is not None and known.until == raw else None
-    if hold is None and max_hold > timedelta() and until - now > max_hold:
+    if hold is None and may_begin and max_hold > timedelta() and until - now > max_hold:
         hold = Hold(until=raw, since=now)
     end = min(until, after(hold.since, max_hold)) if hold is not None and max_hold > timedelta() else until
     return hold, end if end > now else None, None

@@ -18,7 +18,7 @@ from sandkeeper.lifecycle.model import (
     Unresolved,
     Wanted,
 )
-from sandkeeper.lifecycle.use import ALIVE, Claim, is_busy, is_hot, read_claim
+from sandkeeper.lifecycle.use import ALIVE, Claim, is_busy, is_hot, read_claim, wipe_digest
 
 __all__ = ["View", "look", "ruler_of"]
 
@@ -90,6 +90,19 @@ class View:
             claim.record.runtime_id is not None and claim.record.runtime_id != claim.record.removing
             for claim in self.claims
         )
+
+    # --- wipes --------------------------------------------------------------------------------------------------------
+
+    @property
+    def wipes(self) -> bool:
+        """Everybody who shares the workspace asks for a fresh copy, and did not get it yet."""
+        return self.wanted is not None and all(claim.wipe_asked for claim in self.claims)
+
+    @property
+    def wiped_for(self) -> tuple[str, ...]:
+        """The wipes that nobody has to do any more once the next runtime is made."""
+        done = (wipe_digest(claim.claimant) for claim in self.claims if self.wipes or not claim.wipe_asked)
+        return tuple(sorted(digest for digest in done if digest is not None))
 
     # --- set-up -------------------------------------------------------------------------------------------------------
 
@@ -178,7 +191,13 @@ def look(situation: Situation) -> View:
     conflicting: list[Claim] = []
     leaving: list[Claim] = []
     for claimant in sorted(situation.claimants, key=_age):
-        claim = read_claim(claimant, observed=observed, now=situation.now, max_hold=windows.max_hold)
+        claim = read_claim(
+            claimant,
+            observed=observed,
+            now=situation.now,
+            max_hold=windows.max_hold,
+            clock_trusted=situation.clock_trusted,
+        )
         if ruler is not None and not _agree(claimant, ruler):
             conflicting.append(claim)
         elif ruler is not None and _is_leaving(claim, ruler, situation, windows):
@@ -234,12 +253,14 @@ def _agree(claimant: Claimant, ruler: Claimant) -> bool:
 def _is_leaving(claim: Claim, ruler: Claimant, situation: Situation, windows: Windows) -> bool:
     """Whether a claimant that belongs elsewhere is to be let go, for others stay and it is cold by itself.
 
-    It is told so before it stops counting, like anybody whose runtime is removed. One that is paused cannot be told.
+    It is told so before it stops counting, like anybody whose runtime is removed. One that is paused cannot be told;
+    and by a clock that is wrong, one that holds or has just used the runtime may look cold.
     """
     if not isinstance(claim.claimant.desire, Moved) or not isinstance(ruler.desire, Wanted):
         return False
     if claim.claimant.paused or isinstance(situation.observed, Unreachable):
         return False
-    return situation.observed is None or not is_busy(
-        claim, observed=situation.observed, now=situation.now, hot=windows.hot
-    )
+    if situation.observed is None:
+        return True
+    busy = is_busy(claim, observed=situation.observed, now=situation.now, hot=windows.hot)
+    return situation.clock_trusted and not busy

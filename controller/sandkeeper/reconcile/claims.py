@@ -15,6 +15,7 @@ from sandkeeper.cluster.caches import Cache, ObjectId
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.levels import built_in_level, merge_windows
 from sandkeeper.config.operator import OperatorConfig
+from sandkeeper.config.outcomes import Outcomes
 from sandkeeper.config.resolution import Problem, Resolution
 from sandkeeper.config.resolve import resolve
 from sandkeeper.reconcile.objects import NamespaceObject, PolicyObject, SandboxObject
@@ -30,7 +31,7 @@ def is_private(key: RuntimeKey) -> bool:
     return key.scope.startswith(_PRIVATE)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
     """One Sandbox, and what it comes down to."""
 
@@ -48,14 +49,26 @@ class Claim:
 
 
 class Claims:
-    """The index. ``enqueue`` is called with every key that a change may concern."""
+    """The index. ``enqueue`` is called with every key that a change of a Sandbox may concern.
 
-    def __init__(self, config: OperatorConfig, *, enqueue: Callable[[RuntimeKey], None]) -> None:
+    ``enqueue_later`` is, where a change of something else concerns it, which may be thousands at once; by default it is
+    the same.
+    """
+
+    def __init__(
+        self,
+        config: OperatorConfig,
+        *,
+        enqueue: Callable[[RuntimeKey], None],
+        enqueue_later: Callable[[RuntimeKey], None] | None = None,
+    ) -> None:
         self._config = config
         self._enqueue = enqueue
+        self._enqueue_later = enqueue_later or enqueue
         self._by_id: dict[ObjectId, Claim] = {}
         self._by_key: dict[RuntimeKey, set[ObjectId]] = defaultdict(set)
         self._policies: dict[tuple[str, str], AgentSandboxPolicySpec | Problem] = {}
+        self._outcomes = Outcomes()
         self.namespaces = Cache("Namespaces", parse=NamespaceObject.parse, on_change=self._namespace_changed)
         self.policies = Cache(
             "AgentSandboxPolicies", parse=PolicyObject.parse, on_change=self._policy_changed
@@ -99,6 +112,7 @@ class Claims:
                 policies=self._policies,
                 recorded_policy=status.policy,
                 operator=self._config,
+                outcomes=self._outcomes,
             )
         private = RuntimeKey(sandbox.namespace, namespace_uid, policy, f"{_PRIVATE}{sandbox.uid}")
         recorded = RuntimeKey(sandbox.namespace, namespace_uid, policy, status.key) if status.key else None
@@ -115,10 +129,14 @@ class Claims:
         )
 
     def _sandbox_changed(self, old: SandboxObject | None, new: SandboxObject | None) -> None:
-        if new is not None:
-            self._index(self.resolve(new))
-        elif old is not None:
-            self._unindex(old.id)
+        if new is None:
+            concerned = self._unindex(old.id) if old is not None else frozenset()
+        else:
+            before, after = self._index(self.resolve(new))
+            # The pass that made the change need not look again at what it looks at.
+            concerned = before ^ after if self.sandboxes.by_us else before | after
+        for key in concerned:
+            self._enqueue(key)
 
     def _policy_changed(self, old: PolicyObject | None, new: PolicyObject | None) -> None:
         if new is not None:
@@ -144,17 +162,19 @@ class Claims:
     def _refresh(self, claim: Claim, *, always: bool = False) -> None:
         fresh = self.resolve(claim.sandbox)
         if always or fresh != claim:
-            self._index(fresh)
+            before, after = self._index(fresh)
+            for key in before | after:
+                self._enqueue_later(key)
 
-    def _index(self, claim: Claim) -> None:
-        before = self._unindex(claim.sandbox.id, tell=False)
+    def _index(self, claim: Claim) -> tuple[frozenset[RuntimeKey], frozenset[RuntimeKey]]:
+        """Take in a claim; return the keys that it had before, and those that it has now."""
+        before = self._unindex(claim.sandbox.id)
         self._by_id[claim.sandbox.id] = claim
         for key in claim.keys:
             self._by_key[key].add(claim.sandbox.id)
-        for key in claim.keys | before:
-            self._enqueue(key)
+        return before, claim.keys
 
-    def _unindex(self, object_id: ObjectId, *, tell: bool = True) -> frozenset[RuntimeKey]:
+    def _unindex(self, object_id: ObjectId) -> frozenset[RuntimeKey]:
         claim = self._by_id.pop(object_id, None)
         if claim is None:
             return frozenset()
@@ -162,6 +182,4 @@ class Claims:
             self._by_key[key].discard(object_id)
             if not self._by_key[key]:
                 del self._by_key[key]
-            if tell:
-                self._enqueue(key)
         return claim.keys

@@ -1,17 +1,24 @@
 """What to look at later: one heap for all keys, instead of a timer for each.
 
-Sleeps are of 30 s at most, so that a clock that was set, or a machine that slept, is noticed.
+Sleeps are of 30 s at most, so that a clock that was set ahead, or a machine that slept, is noticed. After a clock was
+set back all keys are due: what was reckoned by the wrong time, such as when to try again, may be hours away by the
+right one.
 """
 
 import asyncio
 import heapq
+import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Final, Generic, TypeVar
 
+from sandkeeper.lifecycle.instants import END
+
 __all__ = ["Deadlines"]
 
 _LONGEST_SLEEP: Final = 30.0
+_SET_BACK: Final = 5.0
+"""Seconds that a clock may lose against the one that nobody sets, between two looks at it."""
 
 K = TypeVar("K")
 
@@ -19,8 +26,17 @@ K = TypeVar("K")
 class Deadlines(Generic[K]):
     """At most one deadline a key. ``on_due`` is called with each key whose time has come."""
 
-    def __init__(self, *, now: Callable[[], datetime], on_due: Callable[[K], None]) -> None:
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime],
+        on_due: Callable[[K], None],
+        ticks: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._now = now
+        self._ticks = ticks
+        self._seen = now(), ticks()
+        self._was_set_back = False
         self._on_due = on_due
         self._heap: list[tuple[datetime, int, K]] = []
         self._current: dict[K, tuple[datetime, int]] = {}
@@ -35,6 +51,7 @@ class Deadlines(Generic[K]):
         if at is None:
             self._current.pop(key, None)
             return
+        self._look_at_the_clock()
         self._sequence += 1  # keys need not be comparable
         self._current[key] = (at, self._sequence)
         heapq.heappush(self._heap, (at, self._sequence, key))
@@ -55,13 +72,26 @@ class Deadlines(Generic[K]):
             except TimeoutError:
                 continue
 
+    def _look_at_the_clock(self) -> datetime:
+        """Return the time, and notice if that was later before."""
+        (then, ticks_then), self._seen = self._seen, (self._now(), self._ticks())
+        now, ticks = self._seen
+        if (now - then).total_seconds() < ticks - ticks_then - _SET_BACK:
+            self._was_set_back = True
+            self._changed.set()
+        return now
+
     def _tell_due(self) -> float:
+        now = self._look_at_the_clock()
+        if self._was_set_back:
+            self._was_set_back = False
+            now = END
         while self._heap:
             at, sequence, key = self._heap[0]
             if self._current.get(key) != (at, sequence):
                 heapq.heappop(self._heap)  # replaced or removed since
                 continue
-            left = (at - self._now()).total_seconds()
+            left = (at - now).total_seconds()
             if left > 0:
                 return min(left, _LONGEST_SLEEP)
             heapq.heappop(self._heap)

@@ -1,7 +1,7 @@
 """A plan's effect, carried out on the backend that it concerns."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sandkeeper.api.conditions import Reason
@@ -11,7 +11,7 @@ from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.lifecycle import Create, Effect, Observed, Preflight, Remove, Setup, Start, Stop, Unreachable
 from sandkeeper.reconcile.claims import Claim
-from sandkeeper.runtimes.protocol import Order, Owner, Runtimes
+from sandkeeper.runtimes.protocol import Notice, Order, Owner, Runtimes
 from sandkeeper.telemetry.metrics import Metrics
 
 __all__ = ["Effects"]
@@ -66,16 +66,24 @@ class Effects:
         observed: Observed | None,
         owners: tuple[Owner, ...],
         config: RuntimeConfig | None,
-    ) -> None:
-        """Keep what belongs to the key's runtime as it should be, on every backend that may have something of it."""
+        use: str,
+    ) -> Sequence[Notice] | None:
+        """Keep what belongs to the key's runtime as it should be, on every backend that may have something of it.
+
+        Returns what the backend of the runtime has to say about it.
+        """
+        notices: Sequence[Notice] | None = ()
         for backend, runtimes in self.runtimes.items():
             here = observed is not None and observed.backend == backend
-            await runtimes.uphold(
+            said = await runtimes.uphold(
                 key,
                 runtime_id=observed.id if observed is not None and here else None,
                 owners=owners,
                 config=config if config is not None and config.backend is backend else None,
+                use=use,
             )
+            notices = said if here else notices
+        return notices
 
     def needs_no_finalizer(self, key: RuntimeKey, observed: Observed | None) -> bool:
         """Whether what is there needs none: a Pod, and certainly no container beside it."""

@@ -55,6 +55,9 @@ class Keeper:
             await self._patch(sandbox, {"metadata": {"finalizers": others or None}})
         except NotFound:
             return
+        if sandbox.deleting_since is not None and not others:
+            # It is gone; the answer has the version that it had before, by which nothing has changed.
+            self._claims.sandboxes.vanish(sandbox.id)
 
     async def delete(self, sandbox: SandboxObject) -> None:
         """Delete the Sandbox, if it is still as it was seen."""
@@ -118,4 +121,4 @@ class Keeper:
         except (Conflict, NotFound):
             await self.refresh(sandbox)
             raise
-        return self._claims.sandboxes.put(raw)
+        return self._claims.sandboxes.take_in(raw)

@@ -1,7 +1,7 @@
 """What a process remembers of a key between passes, and may forget with the process: mostly what failed, and when."""
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -10,6 +10,7 @@ from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import SandkeeperError
 from sandkeeper.api.sandbox import RuntimeRecord
 from sandkeeper.lifecycle import (
+    STEADY,
     Create,
     Effect,
     Failure,
@@ -22,6 +23,7 @@ from sandkeeper.lifecycle import (
     Start,
     next_failure,
 )
+from sandkeeper.runtimes.protocol import Notice
 
 __all__ = ["Memory"]
 
@@ -29,7 +31,7 @@ _LONGEST_WAIT: Final = timedelta(seconds=330)
 """The longest back-off there is, and its jitter."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Memory:
     """Of one key."""
 
@@ -44,10 +46,10 @@ class Memory:
     made: str | None = None
     """Id of the runtime that this process made last."""
     setup_done: str | None = None
-    passing_since: float | None = None
-    """Since when (monotonic) nothing but what passes was to be said."""
     mourned: str | None = None
     """Id of the last runtime whose death was counted as a failure."""
+    notices: Sequence[Notice] | None = None
+    """What is not as it should be in the workspace; None: not known, so what the statuses say may still hold."""
     going: Observed | None = None
     """The last runtime that said why it goes: once it is gone nothing else tells."""
 
@@ -56,10 +58,14 @@ class Memory:
         return self.failure is not None and now < self.failure.retry_at
 
     def freshen(self, wanted: Collection[str | None], now: datetime) -> None:
-        """Forget what is out of date: a failure of what nobody wants any more, a wait that the clock left behind."""
+        """Forget what is out of date: of what nobody wants, of long ago, or waits that the clock left behind."""
+        check = self.preflight
+        if check is not None and check.retry_at is not None and check.retry_at - now > _LONGEST_WAIT:
+            self.preflight = replace(check, retry_at=now)
         if self.failure is None:
             return
-        if self.failed_hash is not None and self.failed_hash not in wanted:
+        is_unwanted = self.failed_hash is not None and self.failed_hash not in wanted
+        if is_unwanted or now - self.failure.retry_at > STEADY:
             self.failure = self.failed_hash = None
         elif self.failure.retry_at - now > _LONGEST_WAIT:
             self.failure = replace(self.failure, retry_at=now)
@@ -108,7 +114,11 @@ class Memory:
             return
         if isinstance(effect, (Setup, Start)):
             self.mourned = effect.id  # it is removed for this failure, not for one more
-        self.failure = _next(self.failure, error.reason, error.message, now=now)
+        if self.failure is not None and self.is_backing_off(now):
+            # It was tried before its time, for something else happened: that makes the row no longer.
+            self.failure = replace(self.failure, reason=error.reason, message=error.message)
+        else:
+            self.failure = _next(self.failure, error.reason, error.message, now=now)
         self.failed_hash = config_hash
 
 

@@ -23,7 +23,7 @@ def _problem(what: str, error: ValidationError) -> Problem:
     return Problem(reason=Reason.INVALID_CONFIG, message=f"{what}.{where}: {first['msg']}")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SandboxObject:
     """A Sandbox as it was last seen."""
 

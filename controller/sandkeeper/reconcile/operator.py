@@ -7,6 +7,7 @@ taken, what is in hand is finished, and the lease is given back last.
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import random
@@ -28,6 +29,7 @@ from sandkeeper.config.canonical import EPOCH
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import installation_id
 from sandkeeper.config.operator import OperatorConfig
+from sandkeeper.lifecycle import Removal
 from sandkeeper.reconcile.belonging import Belonging
 from sandkeeper.reconcile.claims import Claims
 from sandkeeper.reconcile.deadlines import Deadlines
@@ -48,6 +50,10 @@ __all__ = ["Operator", "find_installation"]
 
 logger = logging.getLogger(__name__)
 
+_REQUESTS: Final = 64
+"""Connections to the API server at once, besides those of watches, which keep theirs."""
+_WATCHED_KINDS: Final = 6
+"""At most. Each is watched in each namespace that is named, or once in all."""
 _FIRST_RETRY: Final = 0.25
 _LONGEST_RETRY: Final = 60.0
 
@@ -72,11 +78,12 @@ class Operator:
         self._leader_election = leader_election
         self._health = health
         self.metrics = Metrics()
-        self._connection = Connection()
+        watches = _WATCHED_KINDS * max(1, len(config.watch_namespaces))
+        self._connection = Connection(limit=_REQUESTS + watches)
         self._api = KubeApi(self._connection, metrics=self.metrics)
         self._queue: KeyedQueue[RuntimeKey] = KeyedQueue()
-        self._deadlines: Deadlines[RuntimeKey] = Deadlines(now=_now, on_due=self._queue.add)
-        self._claims = Claims(config, enqueue=self._queue.add)
+        self._deadlines: Deadlines[RuntimeKey] = Deadlines(now=_now, on_due=self._queue.add_later)
+        self._claims = Claims(config, enqueue=self._queue.add, enqueue_later=self._queue.add_later)
         self._sources = Sources(
             api=self._api,
             connection=self._connection,
@@ -135,6 +142,7 @@ class Operator:
             for runtimes in self._runtimes.values():
                 runtimes.may_act = self._leadership.check
             await self._sources.list_all()
+            gc.freeze()  # tens of thousands of objects that stay: to go through them takes a third of a second
             await self._run_tasks()
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from group
@@ -158,6 +166,7 @@ class Operator:
         if Backend.POD in self._config.backends:
             pods = made[Backend.POD] = PodRuntimes(
                 self._config.pod,
+                self._config.ceilings,
                 installation,
                 api=self._api,
                 connection=self._connection,
@@ -177,7 +186,7 @@ class Operator:
             group.create_task(self._deadlines.run())
             group.create_task(self._events.run())
             for runtimes in self._runtimes.values():
-                group.create_task(runtimes.run(self._queue.add))
+                group.create_task(runtimes.run(self._queue.add_first))
             self._seeking = group.create_task(self._leadership.run(self._lead))
             group.create_task(self._sweep())
             for _ in range(self._config.workers):
@@ -193,7 +202,10 @@ class Operator:
             keeper=keeper,
             finalizers=Finalizers(keeper=keeper, claims=self._claims, metrics=self.metrics),
             leadership=self._leadership,
-            budget=RemovalBudget(self._config.removals),
+            budgets={
+                Removal.REPLACE: RemovalBudget(self._config.replacements),
+                Removal.PRUNE: RemovalBudget(self._config.prunes),
+            },
             queue=self._queue,
             deadlines=self._deadlines,
             now=_now,
@@ -212,14 +224,14 @@ class Operator:
 
     def _look_at_everything(self) -> None:
         for key in self._claims.keys():  # noqa: SIM118 - not a mapping
-            self._queue.add(key)
+            self._queue.add_later(key)
         self._look_for_orphans()
 
     def _look_for_orphans(self) -> None:
         for runtimes in self._runtimes.values():
             for key in runtimes.keys():  # noqa: SIM118 - not a mapping
                 if not self._claims.of(key):
-                    self._queue.add(key)
+                    self._queue.add_later(key)
 
     async def _sweep(self) -> None:
         """Look for what nobody claims: once everything has been listed, and now and then."""
@@ -239,6 +251,8 @@ class Operator:
                     await self._look(reconciler, key)
             finally:
                 self._queue.done(key)
+            # Most passes ask nobody anything, and so would never let others have their turn: the lease, above all.
+            await asyncio.sleep(0)
 
     async def _look(self, reconciler: Reconciler, key: RuntimeKey) -> None:
         try:

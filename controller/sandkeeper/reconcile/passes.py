@@ -8,13 +8,14 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from sandkeeper.api.conditions import Phase, Reason
 from sandkeeper.api.errors import Permanent, SandkeeperError, Transient
+from sandkeeper.api.names import Annotation
 from sandkeeper.api.policy import Backend
 from sandkeeper.cluster.api import ApiError, KubeApi
 from sandkeeper.cluster.leadership import AlwaysLeader, Leadership, NotLeader
@@ -60,6 +61,11 @@ _MOST_STEPS: Final = 20
 """More than any life needs in one go; beyond it something goes round in circles, and back-off is the answer."""
 _LONG_STEP: Final = 2.0
 """Seconds after which a step that is still going on is told in the status."""
+_STEP_IN_A_CROWD: Final = 0.05
+"""Seconds more for each that waits too: of a thousand at once none is late yet after two, and to say so of every one
+would make them all later."""
+_SHORT_WAIT: Final = timedelta(seconds=60)
+"""For a turn; whoever is pruned at the end of it is not told before."""
 _NAMESPACE_PAUSE: Final = timedelta(seconds=2)
 """Before a namespace that is not known yet, or a policy that has just arrived, is looked at again."""
 _MENDING_PAUSE: Final = timedelta(seconds=30)
@@ -78,8 +84,10 @@ class _Step:
     """The runtime as the last effect left it, where that is known without looking."""
     passed: PreflightCheck | None = None
     """A preflight is believed in the pass that made it, and no longer."""
+    waits_for: Removal | None = None
+    """The removal that is to be done, and has to wait for its turn."""
     turn: datetime | None = None
-    """When it is this key's turn for a removal, where it is not now."""
+    """When that is."""
     failed: type[Effect] | None = None
 
 
@@ -96,7 +104,7 @@ class Reconciler:
         keeper: Keeper,
         finalizers: Finalizers,
         leadership: Leadership | AlwaysLeader,
-        budget: RemovalBudget[RuntimeKey],
+        budgets: Mapping[Removal, RemovalBudget[RuntimeKey]],
         queue: KeyedQueue[RuntimeKey],
         deadlines: Deadlines[RuntimeKey],
         now: Callable[[], datetime],
@@ -109,12 +117,14 @@ class Reconciler:
         self._belonging = belonging
         self._finalizers = finalizers
         self._leadership = leadership
-        self._budget = budget
+        self._budgets = budgets
         self._queue = queue
         self._deadlines = deadlines
         self._now = now
         self._epoch = epoch
         self._memory: dict[RuntimeKey, Memory] = defaultdict(Memory)
+        self._passing: dict[RuntimeKey, float] = {}
+        """Since when (monotonic) nothing but what passes was to be said of a key."""
         self.setups = Setups()
 
     async def look(self, key: RuntimeKey) -> str:
@@ -130,7 +140,7 @@ class Reconciler:
             plan = self._decide(key, claims, observed, step)
             effect = plan.effect
             if effect is None or (isinstance(effect, Setup) and self.setups.is_running(key, effect.id)):
-                await self._settle(key, plan, claims, observed)
+                await self._settle(key, plan, claims, observed, step)
                 return plan.rule
             rule = await self._prevented(key, plan, claims, observed, step)
             if rule is not None:
@@ -186,7 +196,7 @@ class Reconciler:
         """Find what keeps the pass from its next step, and end the pass with that; None: nothing does."""
         effect, failure = plan.effect, self._memory[key].failure
         if step.failed is type(effect) and failure is not None:
-            await self._settle(key, _failing(plan, failure, self._now()), claims, observed)
+            await self._settle(key, _failing(plan, failure, self._now()), claims, observed, step)
             return "failing"
         if isinstance(effect, Create) and not await self._may_create(key, claims):
             self._deadlines.set(key, self._now() + _NAMESPACE_PAUSE)
@@ -200,7 +210,8 @@ class Reconciler:
         """Whether decide has to be told first that the step is not for now."""
         if isinstance(effect, Remove) and effect.limited and step.turn is None:
             # One that was announced before goes on: decide then asks for it whatever its turn.
-            step.turn = self._budget.take(key, self._now())
+            step.turn = self._budgets[effect.removal].take(key, self._now())
+            step.waits_for = effect.removal if step.turn is not None else None
             return step.turn is not None
         return isinstance(effect, Create) and self._memory[key].is_backing_off(self._now())
 
@@ -233,7 +244,7 @@ class Reconciler:
 
     @property
     def _is_clock_trusted(self) -> bool:
-        offset = self._api.clock_offset
+        offset = self._api.clock.offset
         return offset is not None and abs(offset) <= _CLOCK_TOLERANCE
 
     async def _may_create(self, key: RuntimeKey, claims: tuple[Claim, ...]) -> bool:
@@ -287,7 +298,7 @@ class Reconciler:
         if isinstance(effect, Setup):
             self._set_up_in_background(key, effect, claims, doing)
         try:
-            done, _ = await asyncio.wait({doing}, timeout=_LONG_STEP)
+            done, _ = await asyncio.wait({doing}, timeout=self._patience)
             if isinstance(effect, Setup):
                 return there  # whoever looks at the key next sees whether it goes on
             if not done:
@@ -353,8 +364,14 @@ class Reconciler:
         for claim in claims:
             config, config_hash = claim.resolution.config, claim.resolution.config_hash
             if claim.sandbox.uid == effect.ruler and config is not None and config_hash is not None:
-                owners = _owners(claims, sharers)
-                return Order(key=key, config=config, config_hash=config_hash, owners=owners)
+                return Order(
+                    key=key,
+                    config=config,
+                    config_hash=config_hash,
+                    owners=_owners(claims, sharers),
+                    wipe=isinstance(effect, Create) and effect.wipe,
+                    wiped_for=effect.wiped_for if isinstance(effect, Create) else (),
+                )
         return None  # the ruler has gone, or wants something else, since this was decided
 
     def _note_failure(
@@ -371,13 +388,15 @@ class Reconciler:
 
     # --- report -------------------------------------------------------------------------------------------------------
 
-    async def _settle(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:
+    async def _settle(
+        self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen, step: "_Step"
+    ) -> None:
         there = observed if isinstance(observed, Observed) else None
         if there is not None and there.backend == Backend.DOCKER.value:
             claims = await self._finalizers.put_on(claims)
         if plan.sharers and not isinstance(observed, Unreachable):
             plan = await self._uphold(key, plan, claims, there)
-        lasting = self._lasts(key, plan)
+        lasting = self._lasts(key, plan, turn=step.turn)
         if lasting is None:
             await self._report(key, plan, claims, observed)
         needless = self._effects.needs_no_finalizer(key, there)
@@ -391,23 +410,33 @@ class Reconciler:
             # A Sandbox that left this key waits for nothing else to tell it so.
             if claim.recorded == key and (elsewhere := self._belonging.key_of(claim)) != key:
                 self._queue.add(elsewhere)
-        if not (isinstance(plan.effect, Remove) or plan.rule == "keep"):
-            self._budget.give_up(key)
+        for removal, budget in self._budgets.items():
+            if removal is not step.waits_for:
+                budget.give_up(key)
         moments = [moment for moment in (plan.wake_at, patience, lasting) if moment is not None]
         self._deadlines.set(key, min(moments, default=None))
         if observed is None and not self._claims.of(key):
             self._memory.pop(key, None)
+            self._passing.pop(key, None)
 
-    def _lasts(self, key: RuntimeKey, plan: Plan) -> datetime | None:
+    def _lasts(self, key: RuntimeKey, plan: Plan, *, turn: datetime | None) -> datetime | None:
         """Tell from when on it is worth a write that a step takes its time; None: whatever is to be said is said."""
-        memory, now = self._memory[key], time.monotonic()
+        if not plan.passing or turn is not None:
+            self._passing.pop(key, None)
         if not plan.passing:
-            memory.passing_since = None
             return None
-        if memory.passing_since is None:
-            memory.passing_since = now
-        left = memory.passing_since + _LONG_STEP - now
+        if turn is not None:
+            return turn if turn <= self._now() + _SHORT_WAIT else None
+        now = time.monotonic()
+        since = self._passing.setdefault(key, now)
+        left = since + self._patience - now
         return self._now() + timedelta(seconds=left) if left > 0 else None
+
+    @property
+    def _patience(self) -> float:
+        """How many seconds a step may take before that is worth a write."""
+        crowd = len(self._passing) + len(self._queue) + self._queue.working
+        return _LONG_STEP + _STEP_IN_A_CROWD * crowd
 
     async def _uphold(
         self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Observed | None
@@ -418,8 +447,11 @@ class Reconciler:
         if observed is not None and (ruling is None or ruling.config_hash != observed.config_hash):
             wanted = None  # it was made from something else
         owners = _owners(claims, plan.sharers)
+        use = " ".join(str(claim.sandbox.annotations.get(Annotation.LAST_USED)) for claim in claims)
         try:
-            await self._effects.uphold(key, observed=observed, owners=owners, config=wanted)
+            self._memory[key].notices = await self._effects.uphold(
+                key, observed=observed, owners=owners, config=wanted, use=use
+            )
         except SandkeeperError as error:
             logger.warning("Cannot keep what belongs to %s in order: %s", key, error)
             failure = Failure(
@@ -435,7 +467,8 @@ class Reconciler:
         for claim in claims:
             report = plan.reports.get(claim.sandbox.uid)
             if report is not None:
-                status = status_of(claim, report, key=key, observed=there, now=now)
+                notices = self._memory[key].notices
+                status = status_of(claim, report, key=key, observed=there, notices=notices, now=now)
                 await self._keeper.write_status(claim.sandbox, status)
             elif is_paused(claim):
                 await self._keeper.write_status(claim.sandbox, paused_status(claim.sandbox, now=now))

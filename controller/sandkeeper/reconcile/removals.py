@@ -1,4 +1,4 @@
-"""How fast prunes and replacements may follow each other: a token bucket.
+"""How fast replacements may follow each other, and how fast prunes: a token bucket for each.
 
 A policy edited for a thousand Sandboxes must not take a thousand runtimes away in the same second. Deletions by users
 never ask here.

@@ -59,6 +59,7 @@ def claimant_of(claim: Claim, key: RuntimeKey) -> Claimant:
         last_used=sandbox.annotations.get(Annotation.LAST_USED),
         hold_until=sandbox.annotations.get(Annotation.HOLD_UNTIL),
         recreate=sandbox.annotations.get(Annotation.RECREATE),
+        wipe=sandbox.annotations.get(Annotation.WIPE),
         record=record,
         has_status=sandbox.has_status,
     )

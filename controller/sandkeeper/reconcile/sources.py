@@ -1,22 +1,22 @@
-"""Where objects come from: kopf's watches, and whole lists that make up for what a watch cannot tell.
+"""Where objects come from: kopf's watches, and lists that make up for what a watch cannot tell.
 
 kopf is the event source and nothing more: its handlers put objects into caches. After a watch was lost it lists again,
 but does not tell what vanished; so whenever a listing is noticed, and every few minutes besides, the caches are
-compared with a list of our own.
+compared with a list of our own. It carries metadata only: of what is as it was, nothing else is worth reading.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import kopf
 
 from sandkeeper.api.names import GROUP, PREFIX
-from sandkeeper.cluster.api import ApiError, KubeApi
-from sandkeeper.cluster.caches import Cache
+from sandkeeper.cluster.api import PAGE, ApiError, KubeApi, NotFound, Object
+from sandkeeper.cluster.caches import Cache, ObjectId, versions_in
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.resources import (
     NAMESPACES,
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 _FEW: Final = frozenset({POLICIES, NAMESPACES, NETWORK_POLICIES, VOLUME_CLAIMS})
 _FEW_SECONDS: Final = 60.0
 _MANY_SECONDS: Final = 300.0
-"""How often the caches are compared with whole lists. What there is little of is mostly decisive."""
+"""How often the caches are compared with lists. What there is little of is mostly decisive."""
 _RETRY_SECONDS: Final = 10.0
 _SETTLE_SECONDS: Final = 5.0
 """After a listing was noticed: kopf lists page by page, and one list of ours is enough."""
@@ -115,7 +115,7 @@ class Sources:
         self._stop.set()
 
     async def keep_exact(self) -> None:
-        """Compare the caches with whole lists, now and then and after each break, until cancelled."""
+        """Compare the caches with lists, now and then and after each break, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for source in self._caches:
                 group.create_task(self._keep_exact(source))
@@ -132,27 +132,54 @@ class Sources:
             except TimeoutError:
                 pass
             relisted.clear()
-            listed = await self._list(source)
+            listed = await self._compare(source)
 
     async def _list(self, source: "_Source") -> bool:
-        resource, cache = source.resource, source.cache
-        objects: list[Any] = []
+        """Take in a whole list, page by page, so that it is never all in memory; return whether that worked."""
+        cache = source.cache
+        listed: set[ObjectId] = set()
         versions: list[int] = []
-        everywhere = resource is NAMESPACES or not self._namespaces
         try:
-            for namespace in (None,) if everywhere else self._namespaces:
-                async for page, version in self._api.pages(
-                    resource, namespace=namespace, params=source.params
-                ):
-                    objects.extend(page)
-                    versions.append(int(version))
+            async for page, version in self._pages(source):
+                listed.update(map(cache.put_listed, page))
+                versions.append(version)
         except ApiError as error:
-            missing = error.status == 404 and resource.group == GROUP  # noqa: PLR2004 - HTTP
-            hint = f"; are the CRDs of {GROUP} installed?" if missing else ""
-            logger.warning("Cannot list %s: %s%s", cache.what, error, hint)
+            _warn(source, error)
             return False
-        cache.sync(objects, version=min(versions))
+        cache.complete(listed, version=min(versions))
         return True
+
+    async def _compare(self, source: "_Source") -> bool:
+        """Find out by a list of metadata what was missed, and read that; return whether nothing was left out."""
+        cache, complete = source.cache, True
+        listed: dict[ObjectId, int] = {}
+        versions: list[int] = []
+        try:
+            async for page, version in self._pages(source, metadata_only=True):
+                listed |= versions_in(page)
+                versions.append(version)
+            for namespace, name in cache.compare(listed, version=min(versions)):
+                try:
+                    cache.put_listed(
+                        await self._api.get(source.resource, name=name, namespace=namespace or None)
+                    )
+                except NotFound:
+                    complete = False  # it has gone since the list was made, and the next one lacks it
+        except ApiError as error:
+            _warn(source, error)
+            return False
+        return complete
+
+    async def _pages(
+        self, source: "_Source", *, metadata_only: bool = False
+    ) -> AsyncIterator[tuple[list[Object], int]]:
+        """Yield pages of a list of what is kept, each with the version that it is of."""
+        everywhere = source.resource is NAMESPACES or not self._namespaces
+        for namespace in (None,) if everywhere else self._namespaces:
+            async for page, version in self._api.pages(
+                source.resource, namespace=namespace, params=source.params, metadata_only=metadata_only
+            ):
+                yield page, int(version)
 
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
@@ -184,6 +211,26 @@ class Sources:
         return take_in
 
 
+def _warn(source: _Source, error: ApiError) -> None:
+    missing = error.status == 404 and source.resource.group == GROUP  # noqa: PLR2004 - HTTP
+    hint = f"; are the CRDs of {GROUP} installed?" if missing else ""
+    logger.warning("Cannot list %s: %s%s", source.cache.what, error, hint)
+
+
+class _NoDiffs(kopf.DiffBaseStorage):
+    """Keeps no states to compare with: ours are bare events, for which kopf would copy every object nevertheless."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        """Return nothing, which is the same for every object."""
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> None:
+        """Return that nothing was stored."""
+
+    def store(self, **_: Any) -> None:
+        """Store nothing."""
+
+
 def _settings(sources: Sequence[_Source]) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     for source in sources:
@@ -198,12 +245,14 @@ def _settings(sources: Sequence[_Source]) -> kopf.OperatorSettings:
     # Not ours: kopf takes the finalizer that it is told of off every object, where no handler of its own needs one.
     settings.persistence.finalizer = f"{PREFIX}kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=GROUP)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=GROUP, key="last-handled")
-    settings.watching.chunk_size = 500
+    settings.persistence.diffbase_storage = _NoDiffs()
+    settings.watching.chunk_size = PAGE
     settings.watching.server_timeout = 300
     settings.watching.inactivity_timeout = 70
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
     settings.queueing.worker_limit = None  # a limit divides by the idle time-out: 10 objects a second at 50
-    settings.queueing.idle_timeout = 1.0
+    settings.queueing.idle_timeout = (
+        0.1  # of a task for each object: after a list there are as many as objects
+    )
     return settings

@@ -1,6 +1,6 @@
 """A report as a status: pure. And what changed between two statuses, as a merge patch and as an Event."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.lifecycle import Hold, Observed, Pruned, Record, Report
 from sandkeeper.reconcile.claims import Claim, is_private
 from sandkeeper.reconcile.objects import SandboxObject
+from sandkeeper.runtimes.protocol import Notice
 
 __all__ = ["merge_patch", "note_of", "paused_status", "record_of", "status_of", "to_json"]
 
@@ -38,6 +39,7 @@ _BENIGN: Final = frozenset(
         Reason.TERMINATING,
         Reason.RUNNING,
         Reason.NOT_SANDBOXED,
+        Reason.WAITING_FOR_SHARERS,
     }
 )
 
@@ -72,6 +74,7 @@ def record_of(status: SandboxStatus) -> Record:
         else None,
         hold=Hold(until=status.hold.until, since=status.hold.since) if status.hold else None,
         recreate=status.recreate,
+        wipe=status.wipe,
         removing=status.removing,
         stopped=any(c.type == ConditionType.READY and c.reason == Reason.STOPPED for c in status.conditions),
         recoveries=status.recoveries,
@@ -91,18 +94,34 @@ def _runtime(report: Report, *, before: SandboxStatus, observed: Observed | None
         id=observed.id,
         node=observed.node,
         created_at=observed.created_at,
+        user=observed.user,
         setup=done if observed.has_setup else "NotNeeded",
     )
 
 
+def _incomplete(
+    notices: Sequence[Notice] | None, before: SandboxStatus
+) -> Iterator[tuple[ConditionType, str, Reason, str]]:
+    """Tell what the workspace lacks; where that is not known, what was told before."""
+    kind = ConditionType.WORKSPACE_INCOMPLETE
+    if notices is None:
+        for condition in before.conditions:
+            if condition.type == kind:
+                yield kind, "True", _reason(condition.reason), condition.message
+    elif notices:
+        yield kind, "True", notices[0].reason, " ".join(notice.message for notice in notices)
+
+
 def _wanted_conditions(
-    claim: Claim, report: Report, *, backend: str | None
+    claim: Claim, report: Report, *, backend: str | None, notices: Sequence[Notice] | None
 ) -> Iterator[tuple[ConditionType, str, Reason, str]]:
     ready = report.readiness
     value = {True: "True", False: "False", None: "Unknown"}[ready.ready]
     yield ConditionType.READY, value, ready.reason, ready.message
     if report.drift:
         yield ConditionType.DRIFTED, "True", report.drift.reason, report.drift.message
+    if report.wipe_pending is not None:
+        yield ConditionType.WIPE_PENDING, "True", Reason.WAITING_FOR_SHARERS, report.wipe_pending
     if report.invalid_annotations:
         message = "; ".join(report.invalid_annotations)
         yield ConditionType.ANNOTATION_INVALID, "True", Reason.ANNOTATION_INVALID, message
@@ -112,6 +131,7 @@ def _wanted_conditions(
             f"left out, for the name looks like a secret's: {names}; list it in the policy's allowSecretEnv"
         )
         yield ConditionType.ENV_FILTERED, "True", Reason.SECRET_LIKE_NAME, message
+    yield from _incomplete(notices, claim.sandbox.status)
     if backend != Backend.POD:
         return
     if claim.resolution.network_enforced:
@@ -163,9 +183,18 @@ def _backend_of(claim: Claim, runtime: RuntimeRecord | None) -> str | None:
 
 
 def status_of(
-    claim: Claim, report: Report, *, key: RuntimeKey, observed: Observed | None, now: datetime
+    claim: Claim,
+    report: Report,
+    *,
+    key: RuntimeKey,
+    observed: Observed | None,
+    notices: Sequence[Notice] | None = (),
+    now: datetime,
 ) -> SandboxStatus:
-    """Build the whole status of a Sandbox from what was decided. ``now`` goes only into times of transition."""
+    """Build the whole status of a Sandbox from what was decided. ``now`` goes only into times of transition.
+
+    ``notices``: see :meth:`sandkeeper.runtimes.protocol.Runtimes.uphold`.
+    """
     sandbox, record = claim.sandbox, report.record
     pruned, hold = record.pruned, record.hold
     runtime = _runtime(report, before=sandbox.status, observed=observed)
@@ -174,7 +203,9 @@ def status_of(
     return SandboxStatus(
         phase=report.phase,
         observed_generation=sandbox.generation,
-        conditions=_conditions(_wanted_conditions(claim, report, backend=backend), sandbox=sandbox, now=now),
+        conditions=_conditions(
+            _wanted_conditions(claim, report, backend=backend, notices=notices), sandbox=sandbox, now=now
+        ),
         policy=claim.resolution.policy or sandbox.status.policy,
         key=None if is_private(key) else key.scope,
         scope=None if is_private(key) else _scope_of(key),
@@ -189,6 +220,7 @@ def status_of(
         else None,
         hold=HoldRecord(until=hold.until, since=hold.since) if hold else None,
         recreate=record.recreate,
+        wipe=record.wipe,
         removing=record.removing,
         next_transition=NextTransition(at=report.next.at, what=report.next.what) if report.next else None,
         recoveries=record.recoveries,

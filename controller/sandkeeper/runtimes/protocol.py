@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from sandkeeper.api.conditions import Reason
 from sandkeeper.api.policy import Backend
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.lifecycle.model import Observed, Unreachable
 
-__all__ = ["OnChange", "Order", "Owner", "Runtimes"]
+__all__ = ["Notice", "OnChange", "Order", "Owner", "Runtimes"]
 
 OnChange = Callable[[RuntimeKey], None]
 """Told of a key whose runtime changed behind our back. Called on the event loop."""
@@ -32,6 +33,20 @@ class Order:
     config_hash: str
     owners: tuple[Owner, ...] = ()
     """Who shares it, the one that rules first."""
+    wipe: bool = False
+    """Make it with a fresh copy of the workspace: what earlier runtimes left in the copy is removed first. Never the
+    agent's own workspace, nor what is bound or mounted. An order that failed is given again; but where a runtime is
+    there already, somebody may be using what it has, and nothing is removed."""
+    wiped_for: tuple[str, ...] = ()
+    """What the runtime has to carry and tell as :attr:`~sandkeeper.lifecycle.model.Observed.wiped_for`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """Something of a workspace that is not as it should be, and keeps nobody from using the runtime."""
+
+    reason: Reason
+    message: str
 
 
 class Runtimes(Protocol):
@@ -113,11 +128,14 @@ class Runtimes(Protocol):
         runtime_id: str | None,
         owners: Sequence[Owner],
         config: RuntimeConfig | None,
-    ) -> None:
+        use: str,
+    ) -> Sequence[Notice] | None:
         """Keep what belongs to a runtime as it should be, whether or not there is one at the moment.
 
-        ``owners`` share it. ``config`` is what it was made from, where that is what is wanted. Called whenever a key
-        comes to rest, so it asks nothing of anybody where everything is as it should be.
+        ``owners`` share it. ``config`` is what it was made from, where that is what is wanted. ``use`` is another text
+        with each use of it. Called whenever a key comes to rest, so it asks nothing of anybody where everything is as
+        it should be. Returns what is not as it should be in the workspace, as far as this process knows; None: it does
+        not.
         """
 
     async def remove(self, runtime_id: str, *, key: RuntimeKey, unused: bool = False) -> None:

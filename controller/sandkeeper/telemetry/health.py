@@ -4,13 +4,21 @@
 names what is missing. ``/metrics`` is for Prometheus.
 """
 
+import socket
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 __all__ = ["HealthServer"]
+
+_WAITING: Final = 64
+"""Connections that may wait to be accepted."""
+_ACCEPTED_IN_A_ROW: Final = 1
+"""By the event loop, which takes this for the same number. For want of a file descriptor each that fails leaves a trace
+in the log and another try a second later, so that with more than one the tries would multiply."""
 
 
 class HealthServer:
@@ -29,7 +37,10 @@ class HealthServer:
         app.router.add_get("/metrics", self._metrics)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+        await web.SockSite(self._runner, listening, backlog=_ACCEPTED_IN_A_ROW).start()
+        listening.listen(_WAITING)
         return int(self._runner.addresses[0][1])
 
     async def stop(self) -> None:

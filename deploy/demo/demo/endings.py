@@ -45,7 +45,7 @@ def deleted_leaves_nothing(world: World) -> None:
     """Delete both of Rain's Sandboxes, in use or not."""
     stage = world.stage
     stage.sandkeeper("touch", "rain", "--wait", "60")
-    memory = world.directory("rain") / "MEMORY.md"
+    memory = stage.places.household / "rain" / "MEMORY.md"
     stage.kubectl("delete", "sbx", "rain", "rain-evening")
     stage.show()
     check(world.is_gone("rain"), f"there is no {world.noun} of Rain's, running or not")

@@ -11,10 +11,10 @@ from testbed import bed, files, images, progress
 from testbed.paths import Layout
 
 TAG: Final = "sandkeeper-sandbox:bookworm-slim"
-PACKAGES: Final = "bash ca-certificates jq"
+PACKAGES: Final = "bash ca-certificates jq python3"
 """Not the whole list of the Dockerfile: the story needs little, and every package takes its time."""
 
-_FOLDER: Final = SOURCE / "deploy" / "images" / "sandbox"
+_FOLDER: Final = SOURCE / "deploy" / "images" / "base"
 _LABEL: Final = "sandkeeper.dev/demo"
 _BUILD_SECONDS: Final = 600
 
@@ -30,7 +30,11 @@ def ensure(engine: str, layout: Layout) -> None:
             return
         with progress.step(f"Building {TAG}"):
             client.images.build(
-                path=str(_FOLDER), tag=TAG, buildargs={"PACKAGES": PACKAGES}, labels={_LABEL: digest}, rm=True
+                path=str(_FOLDER),
+                tag=TAG,
+                buildargs={"BASE_IMAGE": images.BASE, "PACKAGES": PACKAGES},
+                labels={_LABEL: digest},
+                rm=True,
             )
     except BuildError as error:
         tail = "".join(str(line.get("stream", "")) for line in error.build_log)

@@ -1,20 +1,17 @@
 """The household as Pods of a cluster, with its directories on the node."""
 
 import json
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from demo import household, image
-from demo.narration import check, say
+from demo import image
+from demo.narration import check
 from demo.stage import NAMESPACE, Stage
-from sandkeeper.api.conditions import ConditionType, Reason
+from sandkeeper.api.conditions import ConditionType
 from sandkeeper.api.names import MANAGED_BY, Label
 from testbed.bed import Bed
 from testbed.providers import Provider
 
 _OURS = f"{Label.MANAGED_BY}={MANAGED_BY}"
-_FOLDER = "workspaces"
 
 
 class InPods:
@@ -26,14 +23,13 @@ class InPods:
         self.stage = stage
 
     def equip(self, bed: Bed) -> None:
-        """Load the image into the node, and make the directory in which each agent gets its own."""
+        """Load the image into the node."""
         if bed.provider is not Provider.LOCAL:
             raise RuntimeError(
                 "The Pods of the demo keep their directories on the node, which has to be this machine: "
                 "with another cluster, run `make demo BACKEND=docker`."
             )
         image.load(self.stage.places, bed)
-        household.ensure_common(self.stage.places.household, _FOLDER)
 
     def runtimes(self, agent: str | None = None) -> list[str]:
         """List Pods by their UIDs, those that are on their way out included."""
@@ -51,13 +47,6 @@ class InPods:
         (name,) = [pod["metadata"]["name"] for pod in self._pods() if pod["metadata"]["uid"] == runtime]
         self.stage.kubectl("exec", name, "--", "sh", "-c", "kill -9 -1")
 
-    def directory(self, agent: str) -> Path:
-        """Read from the Pod which directory the kubelet made for it."""
-        (pod,) = self._pods(agent)
-        mounts = pod["spec"]["containers"][0]["volumeMounts"]
-        (name,) = [mount["subPath"] for mount in mounts if "subPath" in mount]
-        return self.stage.places.household / _FOLDER / str(name)
-
     def isolate(self) -> None:
         """Show the NetworkPolicy, and that nobody knows whether it is enforced."""
         said = self.stage.kubectl("get", "networkpolicies", "-l", _OURS, "-o", "json", aloud=False)
@@ -70,15 +59,6 @@ class InPods:
         )
         isolated = self.stage.condition("rain", ConditionType.NETWORK_ISOLATED)
         check(isolated and isolated["status"] == "Unknown", isolated["message"] if isolated else "it is said")
-
-    def share(self) -> None:
-        """Say what Pods do not have."""
-        say("  Pods have no directory for both yet: that is told with `make demo BACKEND=docker`.")
-
-    def trespass(self) -> Mapping[str, str]:
-        """Name a directory outside the bind roots, by dots, and a bind."""
-        self.stage.apply("trespass.yaml")
-        return {"trespasser-by-dots": Reason.BIND_REFUSED, "trespasser-by-bind": Reason.UNSUPPORTED_FIELD}
 
     def hints(self) -> list[str]:
         """Name the Pods and what they may reach."""

@@ -1,21 +1,15 @@
 """The household as containers of one Docker engine, with its directories bound into them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import docker
 
-from demo import household, narration
+from demo import narration
 from demo.narration import check
 from demo.stage import NAMESPACE, Stage
-from sandkeeper.api.conditions import Reason
 from sandkeeper.api.names import Label
 from testbed.bed import Bed
-
-_FOLDERS = ("rain", "tio-claude", "shared")
-# The shared directory is mounted into each of the others; made by the engine, the mount point would be root's.
-_MOUNT_POINTS = ("rain/shared", "tio-claude/shared")
 
 
 class OnDocker:
@@ -26,9 +20,8 @@ class OnDocker:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
 
-    def equip(self, bed: Bed) -> None:  # noqa: ARG002 - the image is on the engine already
-        """Make the directories: one for each agent, and one for both."""
-        household.ensure(self.stage.places.household, *_FOLDERS, *_MOUNT_POINTS)
+    def equip(self, bed: Bed) -> None:
+        """Nothing is missing: the image is on the engine already."""
 
     def runtimes(self, agent: str | None = None) -> list[str]:
         """List containers, as the engine tells them."""
@@ -47,28 +40,10 @@ class OnDocker:
         with self._engine() as engine:
             engine.containers.get(runtime).kill()
 
-    def directory(self, agent: str) -> Path:
-        """Name the directory that the policy binds."""
-        return self.stage.places.household / agent
-
     def isolate(self) -> None:
         """Show the network interfaces."""
         seen = self.stage.sandkeeper("exec", "rain", "--", "ls", "/sys/class/net")
         check(seen.stdout.split() == ["lo"], "Rain's sandbox has no network but its own loopback")
-
-    def share(self) -> None:
-        """Write into the directory that both have."""
-        script = "echo 'Notes for both of us.' > shared/notes.md"
-        self.stage.sandkeeper("exec", "rain", "--", "sh", "-c", script)
-        shared = self.stage.sandkeeper("exec", "tio-claude", "--", "cat", "shared/notes.md")
-        check("Notes for both of us." in shared.stdout, "what Rain shares, Tio reads")
-
-    def trespass(self) -> Mapping[str, str]:
-        """Bind what lies outside the bind roots, by dots and by a link that an agent made."""
-        linked = self.stage.sandkeeper("exec", "rain", "--", "ln", "-sfn", "/etc", "way-out")
-        check(linked.returncode == 0, "Rain has a link to /etc in her directory, which the host would follow")
-        self.stage.apply("trespass.yaml")
-        return {"trespasser-by-dots": Reason.BIND_REFUSED, "trespasser-by-link": Reason.BIND_REFUSED}
 
     def hints(self) -> list[str]:
         """Name the filter that finds the containers."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from sandkeeper.api.policy import Backend
 from sandkeeper.config import binds
 from sandkeeper.config.operator import Ceilings
 from testbed.paths import Layout
@@ -14,12 +13,7 @@ SOURCE: Final = Path(__file__).resolve().parents[3]
 """The checkout."""
 
 MANIFESTS: Final = SOURCE / "deploy" / "demo" / "household"
-
-
-def manifest(name: str, backend: Backend) -> Path:
-    """Find a manifest: most are the same for every backend, the others lie in a folder of its name."""
-    own = MANIFESTS / backend.value / name
-    return own if own.exists() else MANIFESTS / name
+"""The same for every backend."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,7 @@ class Places:
         """The bind root: everybody's directories."""
         near = self.state / "household"
         # No ceiling opens what lies in root's home, for example. Whether it is allowed, the operator's own rule says.
-        allowed = not any(binds.check([f"{near}:/workspace"], Ceilings(bind_roots=[str(near)])))
+        allowed = binds.check_directory(str(near), Ceilings(bind_roots=(str(near),))) is None
         return near if allowed else Path("/srv") / f"sandkeeper-demo-{self.layout.identity}"
 
     @property

@@ -36,6 +36,7 @@ def set_up(places: Places, backend: Backend) -> World:
         stage = _stage(places, known, backend)
         world = _WORLDS[backend](stage)
         image.ensure(known.docker_host, places.layout)
+        household.ensure(places.household)
         world.equip(known)
         _install(stage, made)
         operator_process.start(stage)

@@ -10,7 +10,7 @@ from string import Template
 from typing import Any, Final
 
 from demo import narration
-from demo.places import SOURCE, Places, manifest
+from demo.places import MANIFESTS, SOURCE, Places
 from sandkeeper.api.policy import Backend
 
 NAMESPACE: Final = "household"
@@ -85,8 +85,7 @@ class Stage:
         """Give manifests to kubectl, with the household's directories and owner filled in."""
         values = {"root": str(self.places.household), "user": self.user}
         texts = [
-            Template(manifest(name, self.backend).read_text(encoding="utf-8")).substitute(values)
-            for name in names
+            Template((MANIFESTS / name).read_text(encoding="utf-8")).substitute(values) for name in names
         ]
         narration.say(f"  $ kubectl {verb} -f {' -f '.join(names)}")
         narration.output(self.kubectl(verb, "-f", "-", stdin="\n---\n".join(texts), aloud=False))

@@ -3,8 +3,6 @@
 The chapters tell one story. What has to be told in another way for Pods than for containers, the world knows.
 """
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Protocol
 
 from demo.stage import Stage
@@ -19,7 +17,7 @@ class World(Protocol):
     """What a sandbox is called here."""
 
     def equip(self, bed: Bed) -> None:
-        """Put there what the sandboxes need: their image, and a place for everybody's directory."""
+        """Put there what the sandboxes need, besides everybody's directory."""
 
     def runtimes(self, agent: str | None = None) -> list[str]:
         """List the ids of the household's sandboxes, running or not; of one agent, or of all."""
@@ -30,17 +28,8 @@ class World(Protocol):
     def kill(self, runtime: str) -> None:
         """Kill what runs there, behind the operator's back."""
 
-    def directory(self, agent: str) -> Path:
-        """Find an agent's own directory on the host."""
-
     def isolate(self) -> None:
         """Show what Rain's sandbox can reach."""
-
-    def share(self) -> None:
-        """Let Rain leave something for Tio."""
-
-    def trespass(self) -> Mapping[str, str]:
-        """Apply what must not work; the Sandboxes that try it, and the reason for which each is refused."""
 
     def hints(self) -> list[str]:
         """Say what else is there to be looked at."""

@@ -1,4 +1,4 @@
-"""The command: ``python -m testbed up|status|env|down|build``."""
+"""The command: ``python -m testbed up|status|env|down|build|images``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from testbed import bed, binaries, kwok, progress
+from testbed import bed, binaries, kwok, progress, shipped_images
 from testbed.paths import Layout, StatePathTooLongError
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def main() -> int:
         ("env", 'print the environment for a shell: eval "$(... env)"'),
         ("down", "take away what up made, and nothing else"),
         ("build", "only build the programs: the local cluster's, and kwok for fake nodes"),
+        ("images", "build the images of sandboxes into the cache; the tests load them from there"),
     ):
         made[name] = commands.add_parser(name, help=text, description=text)
     made["up"].add_argument(
@@ -61,10 +62,21 @@ def _run(arguments: argparse.Namespace, layout: Layout) -> int:
         _print_environment(known)
     elif command == "down":
         bed.down(layout)
+    elif command == "images":
+        _build_images(layout)
     else:
         print(binaries.ensure(layout))
         print(kwok.ensure(layout))
     return 0
+
+
+def _build_images(layout: Layout) -> None:
+    if not shipped_images.can_build():
+        progress.say("The images of sandboxes are not built: an engine of our own needs Linux and root")
+        return
+    shipped_images.ensure(layout, os.environ)
+    for name in shipped_images.TARGETS:
+        print(shipped_images.archive(layout, name))
 
 
 def _print_environment(known: Bed) -> None:

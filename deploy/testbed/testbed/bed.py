@@ -201,10 +201,10 @@ def unload_image(layout: Layout, bed: Bed, image: str) -> None:
         images.remove_from_node(image, layout)
 
 
-def stop_api_server(layout: Layout, bed: Bed) -> None:
-    """Stop the API server of a cluster of our own; `start_api_server` brings it back."""
+def stop_api_server(layout: Layout, bed: Bed, *, crash: bool = False) -> None:
+    """Stop the API server of a cluster of our own, or kill it; `start_api_server` brings it back."""
     _instance(layout, bed)
-    local.stop_api_server(layout)
+    local.stop_api_server(layout, crash=crash)
 
 
 def start_api_server(layout: Layout, bed: Bed) -> None:

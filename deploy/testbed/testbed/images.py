@@ -130,14 +130,19 @@ def remove_base(engine: str) -> None:
 
 def ensure_base_archive(layout: Layout) -> Path:
     """Make the base image's archive, unless the cache has one made by these very lines."""
-    recipe = inspect.getsource(_make_base_archive) + repr(_PRUNED)
-    archive = layout.cache / f"bookworm-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}.tar"
+    archive = layout.cache / f"bookworm-{base_recipe()}.tar"
     if not archive.exists():
         layout.cache.mkdir(parents=True, exist_ok=True)
         with progress.step(f"Making {BASE} with debootstrap"):
             _make_base_archive(archive)
         progress.say(f"  {archive.name}: {archive.stat().st_size / 1e6:.0f} MB")
     return archive
+
+
+def base_recipe() -> str:
+    """Sum up how the base image is made."""
+    recipe = inspect.getsource(_make_base_archive) + repr(_PRUNED)
+    return hashlib.sha256(recipe.encode()).hexdigest()[:16]
 
 
 def _make_base_archive(archive: Path) -> None:

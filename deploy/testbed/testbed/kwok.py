@@ -37,9 +37,30 @@ _STAGES = (
     "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
     "pod/fast/pod-ready.yaml",
     "pod/fast/pod-complete.yaml",
-    "pod/fast/pod-delete.yaml",
 )
 """What kwok does, at once, with nodes and Pods. They ship inside its module."""
+
+_POD_DELETE = """\
+apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata:
+  name: pod-delete-once
+spec:
+  resourceRef:
+    apiGroup: v1
+    kind: Pod
+  selector:
+    matchExpressions:
+    - key: '.metadata.deletionTimestamp'
+      operator: 'Exists'
+    - key: '.metadata.deletionGracePeriodSeconds | tostring'
+      operator: 'NotIn'
+      values: ['0']
+  next:
+    delete: true
+"""
+"""How Pods end. kwok deletes them by name, and its own deletion shows as one more change of a Pod on its way out;
+with the stage that ships it would delete once more, and by then that may be the next Pod of the same name."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +81,12 @@ def ensure(layout: Layout) -> Path:
         shipped = binaries.sources("kwok", "sigs.k8s.io/kwok") / "kustomize" / "stage"
         for name in missing:
             files.ensure(_stage(folder, name), (shipped / name).read_text(encoding="utf-8"))
+    files.ensure(_pod_delete(folder), _POD_DELETE)
     return folder
+
+
+def _pod_delete(folder: Path) -> Path:
+    return folder / "stages" / "pod-delete-once.yaml"
 
 
 def _stage(folder: Path, name: str) -> Path:
@@ -79,6 +105,7 @@ def start(layout: Layout, *, group: str, kubeconfig: Path) -> Run:
             f"--manage-nodes-with-label-selector={PLAYED_LABEL}={group}",
             f"--node-lease-duration-seconds={LEASE_SECONDS}",
             *(f"--config={_stage(folder, name)}" for name in _STAGES),
+            f"--config={_pod_delete(folder)}",
         ],
         log=log,
     )

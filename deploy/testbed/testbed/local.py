@@ -8,6 +8,7 @@ without a node: then it is a control plane and nothing else, and leaves the mach
 from __future__ import annotations
 
 import shutil
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -181,10 +182,11 @@ def _start_control_plane(plane: ControlPlane, pool: ThreadPoolExecutor) -> list[
     return [pool.submit(_start, each) for each in (plane.controller_manager, plane.scheduler)]
 
 
-def stop_api_server(layout: Layout) -> None:
-    """Stop the API server and nothing else."""
+def stop_api_server(layout: Layout, *, crash: bool) -> None:
+    """Stop the API server and nothing else, in order or as if it crashed."""
     # In an orderly end it waits for its watchers, who do not go.
-    control_plane.stop(layout, "kube-apiserver", grace=1.0)
+    first = signal.SIGKILL if crash else signal.SIGTERM
+    control_plane.stop(layout, "kube-apiserver", grace=1.0, first=first)
 
 
 def start_api_server(layout: Layout, instance: Instance, bin_dir: Path) -> None:

@@ -9,6 +9,9 @@ Where the configuration is silent (None), the argument is left out and the engin
 
 Stated always, whatever the configuration or the image says: no new privileges, no restarts by the engine, no health
 checks (a command that the image would run in the sandbox), no entrypoint, and SIGTERM as the signal to stop.
+
+What is mounted on the host in a directory that a sandbox may only read is not shown to it: many an engine would make
+the directory read-only, and leave open what is mounted in it.
 """
 
 from collections.abc import Mapping
@@ -16,13 +19,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sandkeeper.config.binds import Mount
+from sandkeeper.config.mounts import has_copy
+from sandkeeper.config.pod import EmptyDirVolume
 from sandkeeper.config.resolution import RuntimeConfig
 
-__all__ = ["COMMAND", "FALLBACK_IMAGE", "HostFacts", "create_body"]
+__all__ = ["COMMAND", "HostFacts", "create_body", "has_volume"]
 
 COMMAND: Final = ("sleep", "infinity")
-FALLBACK_IMAGE: Final = "debian:bookworm-slim"
-"""What runs in place of a missing image where the policy asks for that."""
 
 _NANO_CPUS: Final = 1_000_000
 """Of one thousandth of a CPU."""
@@ -35,9 +38,14 @@ class HostFacts:
     user: str
     """``uid`` or ``uid:gid``; no longer ``auto``."""
     mounts: tuple[Mount, ...] = ()
-    """The binds, their sources with every symbolic link resolved."""
+    """All that is mounted of the host, the sources with every symbolic link resolved."""
     seccomp: str | None = None
     """The profile itself, as JSON, or ``unconfined``."""
+
+
+def has_volume(config: RuntimeConfig) -> bool:
+    """Whether the container has a volume of its own for a workspace, which goes with it."""
+    return has_copy(config) and isinstance(config.workspace, EmptyDirVolume)
 
 
 def create_body(
@@ -60,13 +68,16 @@ def create_body(
 
 
 def _host_config(config: RuntimeConfig, facts: HostFacts) -> dict[str, Any]:
+    mounts = [_mount(mount) for mount in facts.mounts]
+    if has_volume(config):
+        mounts.append({"Type": "volume", "Target": config.workdir})
     return {
         "NetworkMode": config.network,
         "ReadonlyRootfs": config.read_only_root,
         "CapDrop": list(config.cap_drop),
         "SecurityOpt": _security(config, facts),
         "Tmpfs": dict(_path_and_options(spec) for spec in config.tmpfs),
-        "Mounts": [_mount(mount) for mount in facts.mounts],
+        "Mounts": mounts,
         "Init": config.init,
         "RestartPolicy": {"Name": "no"},
         **_limits(config),
@@ -96,7 +107,7 @@ def _mount(mount: Mount) -> dict[str, Any]:
         "Source": mount.source,
         "Target": mount.target,
         "ReadOnly": mount.mode == "ro",
-        "BindOptions": {"Propagation": "rprivate"},
+        "BindOptions": {"Propagation": "rprivate", "NonRecursive": mount.mode == "ro"},
     }
 
 

@@ -22,11 +22,11 @@ from sandkeeper.runtimes.docker import inspection
 from sandkeeper.runtimes.docker.containers import Containers, answered
 from sandkeeper.runtimes.docker.creation import Creation
 from sandkeeper.runtimes.docker.engine import Engine
-from sandkeeper.runtimes.docker.host import Host
 from sandkeeper.runtimes.docker.setup import SetupRun
 from sandkeeper.runtimes.docker.transport import Connect, from_environment
 from sandkeeper.runtimes.docker.watch import Watch
-from sandkeeper.runtimes.protocol import OnChange, Order, Owner
+from sandkeeper.runtimes.docker.workspaces import Workspaces
+from sandkeeper.runtimes.protocol import Notice, OnChange, Order, Owner
 
 __all__ = ["DockerRuntimes"]
 
@@ -57,12 +57,18 @@ class DockerRuntimes:
         self._containers = Containers(
             self._engine, self._watch, installation=installation, timeout=settings.timeout_seconds
         )
-        self._host = Host(settings, ceilings)
+        self._workspaces = Workspaces(
+            self._engine,
+            watch=self._watch,
+            settings=settings,
+            ceilings=ceilings,
+            installation=installation,
+        )
         self._creation = Creation(
             self._engine,
             watch=self._watch,
             containers=self._containers,
-            host=self._host,
+            workspaces=self._workspaces,
             installation=installation,
             max_containers=settings.max_containers,
         )
@@ -82,13 +88,14 @@ class DockerRuntimes:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._engine.keep())
                 tasks.create_task(self._watch.run(on_change))
+                tasks.create_task(self._workspaces.run())
         finally:
             self.close()
 
     def close(self) -> None:
         """Let go of connections and threads, without waiting for any; :meth:`run` does so when it ends."""
         self._engine.close()
-        self._host.close()
+        self._workspaces.close()
 
     @property
     def missing(self) -> str | None:
@@ -174,7 +181,7 @@ class DockerRuntimes:
         if found is None:
             raise Transient(Reason.START_FAILED, "The container is gone.")
         self._creation.note_found(found)
-        await self._creation.start(runtime_id, key)
+        await self._creation.start_again(found, key)
         self._stopped.discard(runtime_id)
 
     async def stop(self, runtime_id: str, *, key: RuntimeKey) -> None:
@@ -228,8 +235,13 @@ class DockerRuntimes:
         runtime_id: str | None,
         owners: Sequence[Owner],
         config: RuntimeConfig | None,
-    ) -> None:
-        """Nothing belongs to a container but itself; a finalizer on its Sandboxes stands for their ownership."""
+        use: str,
+    ) -> Sequence[Notice] | None:
+        """Keep its workspace up to date. That it belongs to its owners a finalizer on them stands for."""
+        del owners
+        if runtime_id is None or config is None:
+            return self._workspaces.known(key)
+        return await self._workspaces.uphold(key, config, use=use)
 
     async def remove(self, runtime_id: str, *, key: RuntimeKey, unused: bool = False) -> None:
         """Remove it; gone already is a success. ``unused``: not while a command of a user runs in it.
@@ -239,6 +251,7 @@ class DockerRuntimes:
         await self._containers.remove(runtime_id, key, unless_used_besides=self._setups if unused else None)
         self._stopped.discard(runtime_id)
         self._creation.note_begun(runtime_id)
+        self._workspaces.forget(key)
         for left in [one for one in self._watch.ids(key) if not self._watch.containers[one].running]:
             await self._containers.remove(left, key)
 

@@ -12,23 +12,27 @@ from docker.errors import APIError, ImageNotFound
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Permanent, SandkeeperError, Transient
 from sandkeeper.api.names import Label
+from sandkeeper.config.builtin import FALLBACK_IMAGE
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import labels, runtime_name
 from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.lifecycle.model import Observed, RuntimeState
 from sandkeeper.runtimes.docker import failures, inspection
-from sandkeeper.runtimes.docker.arguments import FALLBACK_IMAGE, HostFacts, create_body
+from sandkeeper.runtimes.docker.arguments import create_body, has_volume
 from sandkeeper.runtimes.docker.containers import Containers, answered
 from sandkeeper.runtimes.docker.engine import Engine
-from sandkeeper.runtimes.docker.host import Host
 from sandkeeper.runtimes.docker.inspection import Inspection
+from sandkeeper.runtimes.docker.places import labels_of, writes_of
+from sandkeeper.runtimes.docker.volumes import Volumes
 from sandkeeper.runtimes.docker.watch import Watch
+from sandkeeper.runtimes.docker.workspaces import Found, Workspaces
 from sandkeeper.runtimes.protocol import Order
 
 __all__ = ["Creation"]
 
 _BUILT_IN_NETWORKS: Final = frozenset({"none", "host"})
 _OF_CONTAINER: Final = "container:"
+_GONE: Final = "The container was removed by somebody as soon as it was made."
 
 
 class Creation:
@@ -40,14 +44,15 @@ class Creation:
         *,
         watch: Watch,
         containers: Containers,
-        host: Host,
+        workspaces: Workspaces,
         installation: str,
         max_containers: int,
     ) -> None:
         self._engine = engine
         self._watch = watch
         self._containers = containers
-        self._host = host
+        self._workspaces = workspaces
+        self._volumes = Volumes(engine, watch=watch, installation=installation)
         self._installation = installation
         self._max_containers = max_containers
         self._making: set[RuntimeKey] = set()
@@ -56,31 +61,37 @@ class Creation:
 
     async def preflight(self, order: Order) -> None:
         """Find out whether :meth:`create` could do it, as far as that can be seen from outside."""
-        await self._host.look(order.config)
+        found = await self._workspaces.look(order.key, order.config)
+        with self._workspaces.reserved(order.key, found.layout):
+            pass  # it could be
         await self._check_image(order.config)
         await self._check_network(order.config.network)
         name = self._name(order)
-        found = await self._containers.inspect(name)
-        if found is not None and not inspection.is_ours(found, order.key, self._installation):
+        there = await self._containers.inspect(name)
+        if there is not None and not inspection.is_ours(there, order.key, self._installation):
             raise _foreign(name)
 
     async def create(self, order: Order) -> Observed:
         """Create the container and start it, or take the one that was made for the same order before."""
-        facts = await self._host.look(order.config)
-        if not self._watch.is_live:
-            await self._engine.identify()
-        async with self._place(order.key):
-            container_id = await self._make(order, facts)
-            if container_id is None:
-                return await self._adopt(order)
-        try:
-            await self.start(container_id, order.key)
-        except SandkeeperError as error:
-            # Where the engine is out of reach, the container stays, and the next attempt takes it.
-            if error.reason is not Reason.ENGINE_UNREACHABLE:
-                with suppress(SandkeeperError):
-                    await self._containers.remove(container_id, order.key)
-            raise
+        found = await self._workspaces.look(order.key, order.config)
+        with self._workspaces.reserved(order.key, found.layout):
+            if not self._watch.is_live:
+                await self._engine.identify()
+            async with self._place(order.key):
+                await self._prepare(order, found)
+                container_id = await self._make(order, found)
+                if container_id is None:
+                    return await self._adopt(order)
+            try:
+                if has_volume(order.config):
+                    await self._give_volume(container_id, order.key)
+                await self.start(container_id, order.key)
+            except SandkeeperError as error:
+                # Where the engine is out of reach, the container stays, and the next attempt takes it.
+                if error.reason is not Reason.ENGINE_UNREACHABLE:
+                    with suppress(SandkeeperError):
+                        await self._containers.remove(container_id, order.key)
+                raise
         return await self._result(container_id, order)
 
     def began(self, container_id: str) -> bool:
@@ -110,6 +121,13 @@ class Creation:
         except Exception:
             self._watch.note(container_id, key, running=False)
             raise
+
+    async def start_again(self, container: Inspection, key: RuntimeKey) -> None:
+        """Start one that was made before, if what it has of the host may still be mounted."""
+        async with self._workspaces.rechecked(key, container):
+            if not inspection.ever_ran(container):
+                await self._volumes.give(key, container)
+            await self.start(container["Id"], key)
 
     # --- what has to be there -----------------------------------------------------------------------------------------
 
@@ -168,17 +186,25 @@ class Creation:
 
     # --- the container ------------------------------------------------------------------------------------------------
 
-    async def _make(self, order: Order, facts: HostFacts) -> str | None:
+    async def _prepare(self, order: Order, found: Found) -> None:
+        """Prepare what the container will have of the host, before it is there: once it is, it may be started."""
+        wipe = order.wipe and found.layout.root is not None
+        if wipe and await self._containers.inspect(self._name(order)) is not None:
+            wipe = False  # somebody may be using what it has
+        await self._workspaces.prepare(order.key, found.layout, wipe=wipe)
+
+    async def _make(self, order: Order, found: Found) -> str | None:
         """Create the container and return its id; None: the name is taken."""
-        config = order.config
-        marks = labels(
+        writes = writes_of(found.layout.mounts)
+        marks = labels_of(writes) | labels(
             order.key,
             installation=self._installation,
             config_hash=order.config_hash,
-            has_setup=config.setup_command is not None,
+            has_setup=order.config.setup_command is not None,
+            wiped_for=order.wiped_for,
         )
-        for image in _images(config):
-            body = create_body(config, facts, labels=marks, image=image)
+        for image in _images(order.config):
+            body = create_body(order.config, found.facts, labels=marks, image=image)
             make = partial(APIClient.create_container_from_config, config=body, name=self._name(order))
             try:
                 container_id = str((await self._engine.change(make))["Id"])
@@ -188,10 +214,16 @@ class Creation:
                 if failures.is_conflict(error):
                     return None
                 raise failures.of_create(error) from error
-            self._watch.note(container_id, order.key, running=False)
+            self._watch.note(container_id, order.key, running=False, writes=writes)
             self._unbegun.add(container_id)
             return container_id
-        raise failures.image_missing(*_images(config))
+        raise failures.image_missing(*_images(order.config))
+
+    async def _give_volume(self, container_id: str, key: RuntimeKey) -> None:
+        container = await self._containers.prove(container_id, key)
+        if container is None:
+            raise Transient(Reason.CREATE_FAILED, _GONE)
+        await self._volumes.give(key, container)
 
     async def _adopt(self, order: Order) -> Observed:
         """Take the container that has our name, if it is what we would have made."""
@@ -215,15 +247,13 @@ class Creation:
         self.note_begun(container_id)
         self.note_found(found)
         if state in {RuntimeState.CREATED, RuntimeState.STOPPED}:
-            await self.start(container_id, order.key)
+            await self.start_again(found, order.key)
         return await self._result(container_id, order)
 
     async def _result(self, container_id: str, order: Order) -> Observed:
         found = await self._containers.prove(container_id, order.key)
         if found is None:
-            raise Transient(
-                Reason.CREATE_FAILED, "The container was removed by somebody as soon as it was made."
-            )
+            raise Transient(Reason.CREATE_FAILED, _GONE)
         seen = inspection.observed(found, node=self._engine.identity or "", in_use=False)
         if seen.image != order.config.image:
             message = f"The engine has no image {order.config.image}; plain {seen.image} runs in its place."

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
@@ -24,7 +25,7 @@ from sandkeeper.api.errors import Transient
 from sandkeeper.config.operator import DockerSettings
 from sandkeeper.runtimes.docker.failures import why_unreachable
 from sandkeeper.runtimes.docker.pool import DaemonPool
-from sandkeeper.runtimes.docker.transport import Connect, from_environment
+from sandkeeper.runtimes.docker.transport import Connect, from_environment, socket_of
 
 __all__ = ["Backoff", "Engine"]
 
@@ -49,6 +50,15 @@ class _Barred(Exception):  # noqa: N818 - it only carries the error from the thr
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
         self.error = error
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What an engine says of itself."""
+
+    identity: str
+    files: frozenset[str]
+    """Paths of the host that are the engine's own: where it keeps its data, and the socket that we reach it by."""
 
 
 class Backoff:
@@ -97,7 +107,7 @@ class Engine:
         self._doubted = False
         """A call failed since the engine was last seen to be there."""
         self._suspect = asyncio.Event()
-        self._identity: str | None = None
+        self._told: _Told | None = None
         self.identified_at = float("-inf")
         """When it was last learnt which engine this is, by the monotonic clock."""
         self.reachable = asyncio.Event()
@@ -108,7 +118,12 @@ class Engine:
     @property
     def identity(self) -> str | None:
         """The engine's own id, as of the last connection; None: there was none yet."""
-        return self._identity
+        return None if self._told is None else self._told.identity
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Paths of the host that are the engine's own, as of the last connection."""
+        return frozenset() if self._told is None else self._told.files
 
     @property
     def problem(self) -> Transient | None:
@@ -166,14 +181,14 @@ class Engine:
     async def identify(self) -> str:
         """Ask which engine answers at this moment, whatever the last connection said."""
         try:
-            found = await self.call(_ask_identity)
+            found = await self.call(_ask)
         except APIError as error:
             raise self._failed(error) from error
-        if found != self._identity:
+        if found.identity != self.identity:
             # Connections that are still open may be the former engine's.
             self.drop_client()
             self._identify_as(found)
-        return found
+        return found.identity
 
     def suspect(self) -> None:
         """Have the engine asked at once whether it is there; something made us doubt it."""
@@ -250,7 +265,7 @@ class Engine:
         job = self._beats.submit(self._open, discard=lambda opened: opened[0].close())
         try:
             async with asyncio.timeout(self._timeout + _SLACK):
-                client, identity = await job
+                client, told = await job
         except _LOST as error:
             raise self._failed(error) from error
         self.drop_client()
@@ -258,22 +273,22 @@ class Engine:
         self._answered()
         was, self._problem = self._problem, None
         if was is not None:
-            _LOG.info("The Docker engine %s answers again", identity)
+            _LOG.info("The Docker engine %s answers again", told.identity)
         self.reachable.set()
-        self._identify_as(identity)
+        self._identify_as(told)
 
-    def _open(self) -> tuple[APIClient, str]:
+    def _open(self) -> tuple[APIClient, _Told]:
         client = self._make_client(self._timeout)
         try:
-            return client, _ask_identity(client)
+            return client, _ask(client)
         except BaseException:
             client.close()
             raise
 
-    def _identify_as(self, identity: str) -> None:
-        if self._identity not in {None, identity}:
-            _LOG.warning("The Docker engine is another one: %s, before %s", identity, self._identity)
-        self._identity = identity
+    def _identify_as(self, told: _Told) -> None:
+        if self.identity not in {None, told.identity}:
+            _LOG.warning("The Docker engine is another one: %s, before %s", told.identity, self.identity)
+        self._told = told
         self.identified_at = time.monotonic()
         self.on_change()
 
@@ -319,9 +334,12 @@ class Engine:
             pool.close()
 
 
-def _ask_identity(client: APIClient) -> str:
+def _ask(client: APIClient) -> _Told:
     found: object = client.info()
-    identity = found.get("ID") if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        found = {}
+    identity = found.get("ID")
     if not isinstance(identity, str) or not identity:
         raise DockerException("what answers there does not say which Docker engine it is")
-    return identity
+    files = {path for path in (found.get("DockerRootDir"), socket_of(client)) if isinstance(path, str)}
+    return _Told(identity, frozenset(path for path in files if path.startswith("/")))

@@ -13,6 +13,7 @@ __all__ = [
     "is_answer",
     "is_conflict",
     "is_gone",
+    "is_source_missing",
     "of_create",
     "of_start",
     "was_never_sent",
@@ -39,6 +40,11 @@ def is_gone(error: APIError) -> bool:
 def is_conflict(error: APIError) -> bool:
     """Whether a name is taken, or something else goes on with the container."""
     return error.status_code == _CONFLICT
+
+
+def is_source_missing(error: APIError) -> bool:
+    """Whether the source of a mount is not there, as the engine sees its host."""
+    return "bind source path does not exist" in explain(error)
 
 
 def why_unreachable(error: BaseException) -> str:
@@ -88,7 +94,7 @@ def of_create(error: APIError) -> SandkeeperError:
         return Permanent(
             Reason.NETWORK_MISSING, f"The engine has not got what the container is to join: {said}"
         )
-    if "bind source path does not exist" in said:
+    if is_source_missing(error):
         return Permanent(Reason.BIND_REFUSED, f"What is to be bound is not there: {said}")
     return _by_status(error, Reason.CREATE_FAILED, f"The engine refuses to create the container: {said}")
 

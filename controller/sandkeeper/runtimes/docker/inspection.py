@@ -7,11 +7,21 @@ from typing import Any, Final
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.names import Label
 from sandkeeper.api.policy import Backend
+from sandkeeper.config.binds import Mount
 from sandkeeper.config.keys import RuntimeKey
-from sandkeeper.config.naming import key_from_labels
+from sandkeeper.config.naming import key_from_labels, wiped_for
 from sandkeeper.lifecycle.model import Observed, RuntimeState
 
-__all__ = ["STOPPED_BY_SIGTERM", "Inspection", "ever_ran", "is_ours", "observed", "preference", "state_of"]
+__all__ = [
+    "STOPPED_BY_SIGTERM",
+    "Inspection",
+    "ever_ran",
+    "is_ours",
+    "mounts_of",
+    "observed",
+    "preference",
+    "state_of",
+]
 
 _PAUSED: Final = "Somebody paused the container at the engine; 'docker unpause' undoes it."
 
@@ -45,11 +55,13 @@ def observed(container: Inspection, *, node: str, in_use: bool, stopped_by_us: b
         id=container["Id"],
         name=container["Name"].removeprefix("/"),
         node=node,
+        user=container["Config"].get("User") or "",
         state=state,
         created_at=_time(container["Created"]),
         config_hash=labels.get(Label.CONFIG_HASH, ""),
         image=container["Config"]["Image"],
         has_setup=labels.get(Label.SETUP) == "true",
+        wiped_for=wiped_for(labels),
         in_use=in_use,
         ended=ended,
         message=message,
@@ -101,6 +113,16 @@ def _of_exited(state: Inspection, *, may_be_stopped: bool) -> tuple[RuntimeState
     said = f": {state['Error']}" if state.get("Error") else ""
     hint = " The image has to have `sleep`, with `infinity`." if code in _NOT_RUN else ""
     return RuntimeState.FAILED, Reason.EXITED, f"It ended with exit code {code}{said}.{hint}"
+
+
+def mounts_of(container: Inspection) -> tuple[Mount, ...]:
+    """Return what is mounted in a container of the host, as it was created with."""
+    mounts = (container.get("HostConfig") or {}).get("Mounts") or ()
+    return tuple(
+        Mount(mount["Source"], mount["Target"], "ro" if mount.get("ReadOnly") else "rw")
+        for mount in mounts
+        if mount["Type"] == "bind"
+    )
 
 
 def preference(container: Inspection) -> tuple[bool, bool, str]:

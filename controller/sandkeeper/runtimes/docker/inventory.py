@@ -1,9 +1,10 @@
 """Containers by id and by key: the cache that :mod:`watch` keeps."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.runtimes.docker.places import Writes
 
 __all__ = ["Inventory", "Seen"]
 
@@ -14,6 +15,8 @@ class Seen:
 
     key: RuntimeKey
     running: bool
+    writes: Writes = field(default_factory=dict, compare=False)
+    """Never changes, so that it is no news."""
 
 
 class Inventory(Mapping[str, Seen]):

@@ -75,13 +75,17 @@ class SetupRun:
         except APIError as error:
             if not is_conflict(error):
                 raise
-            raise setup_failed(f"could not begin: {explain(error)}", tail) from error
+            raise setup_failed(f"could not begin: {explain(error)}", tail, self._config) from error
         if self._over:
-            raise setup_failed(f"took longer than {self._config.setup_timeout_seconds} seconds", tail)
+            raise setup_failed(
+                f"took longer than {self._config.setup_timeout_seconds} seconds", tail, self._config
+            )
         code = _exit_code(client, exec_id)
         if code != 0:
             raise setup_failed(
-                "ended without an exit code" if code is None else f"ended with exit code {code}", tail
+                "ended without an exit code" if code is None else f"ended with exit code {code}",
+                tail,
+                self._config,
             )
 
     def _start(self, client: APIClient, exec_id: str) -> requests.Response:

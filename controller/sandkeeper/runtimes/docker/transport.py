@@ -16,7 +16,7 @@ from docker.errors import DockerException
 from docker.transport.unixconn import UnixHTTPAdapter, UnixHTTPConnection, UnixHTTPConnectionPool
 from docker.utils import kwargs_from_env
 
-__all__ = ["Connect", "connect_to", "from_environment"]
+__all__ = ["Connect", "connect_to", "from_environment", "socket_of"]
 
 Connect = Callable[[float], APIClient]
 """Makes a client whose requests end after so many seconds. It may ask the engine for its version."""
@@ -38,6 +38,12 @@ def from_environment(timeout: float) -> APIClient:
 def connect_to(url: str) -> Connect:
     """Return what connects to the engine with this URL."""
     return lambda timeout: _connect(url, timeout)
+
+
+def socket_of(client: APIClient) -> str | None:
+    """Return the path of the socket that a client of ours speaks to; None: it is no socket of this host."""
+    adapter = client.get_adapter(client.base_url)
+    return str(adapter.socket_path) if isinstance(adapter, UnixHTTPAdapter) else None
 
 
 def _connect(url: str, timeout: float, **settings: Any) -> APIClient:

@@ -22,6 +22,7 @@ from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import key_from_labels
 from sandkeeper.runtimes.docker.engine import Backoff, Engine
 from sandkeeper.runtimes.docker.inventory import Inventory, Seen
+from sandkeeper.runtimes.docker.places import NO_WRITES, Writes, writes_in
 from sandkeeper.runtimes.docker.stream import EventStream, subscribe
 
 __all__ = ["Watch"]
@@ -83,15 +84,24 @@ class Watch:
         """Return the ids of the key's containers."""
         return self._containers.ids(key)
 
+    def writes_of_others(self, key: RuntimeKey) -> list[Writes]:
+        """Return what containers of other keys write to on the host."""
+        return [seen.writes for seen in self._containers.values() if seen.writes and seen.key != key]
+
     def keys(self) -> frozenset[RuntimeKey]:
         """Return the keys of all containers."""
         return self._containers.of_keys()
 
     # --- what others tell us ------------------------------------------------------------------------------------------
 
-    def note(self, container_id: str, key: RuntimeKey, *, running: bool) -> None:
-        """Take in what an answer of the engine said."""
-        self._containers.put(container_id, Seen(key, running))
+    def note(
+        self, container_id: str, key: RuntimeKey, *, running: bool, writes: Writes | None = None
+    ) -> None:
+        """Take in what an answer of the engine said. ``writes`` None: as is known."""
+        before = self._containers.get(container_id)
+        if writes is None:
+            writes = before.writes if before is not None else NO_WRITES
+        self._containers.put(container_id, Seen(key, running, writes))
         self._touch(container_id)
 
     def forget(self, container_id: str) -> None:
@@ -124,7 +134,8 @@ class Watch:
         for container in found:
             key = key_from_labels(container.get("Labels") or {}, self._installation)
             if key is not None:
-                yield container["Id"], Seen(key, running=container["State"] == "running")
+                running = container["State"] == "running"
+                yield container["Id"], Seen(key, running, writes_in(container["Labels"]))
 
     # --- the stream ---------------------------------------------------------------------------------------------------
 
@@ -184,10 +195,11 @@ class Watch:
         """Take in one event of the stream."""
         nanoseconds = int(event["timeNano"])
         self._since = f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09d}"
-        container_id, action = event["Actor"]["ID"], event["Action"]
-        key = key_from_labels(event["Actor"]["Attributes"], self._installation)
+        container_id, action, labels = event["Actor"]["ID"], event["Action"], event["Actor"]["Attributes"]
+        key = key_from_labels(labels, self._installation)
         if key is None:
             return
+        writes = writes_in(labels)
         self._touch(container_id)
         before = self._containers.get(container_id)
         if action == "destroy":
@@ -197,10 +209,10 @@ class Watch:
         elif action == "create":
             # Nobody but us makes a container that is proven ours, and we know of it.
             if before is None:
-                self._containers.put(container_id, Seen(key, running=False))
+                self._containers.put(container_id, Seen(key, running=False, writes=writes))
             return
         else:
-            seen = Seen(key, running=_is_running(action, before))
+            seen = Seen(key, _is_running(action, before), writes)
             self._containers.put(container_id, seen)
             if action == "start" and seen == before:
                 return  # we started it ourselves

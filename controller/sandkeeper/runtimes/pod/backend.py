@@ -14,12 +14,12 @@ from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Permanent, Transient
 from sandkeeper.api.names import Label
 from sandkeeper.api.policy import Backend
-from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound
+from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound, Object
 from sandkeeper.cluster.caches import Cache
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.resources import NETWORK_POLICIES, PODS, VOLUME_CLAIMS, Resource
 from sandkeeper.config.keys import RuntimeKey
-from sandkeeper.config.operator import PodSettings
+from sandkeeper.config.operator import Ceilings, PodSettings
 from sandkeeper.config.pod import ClaimTemplate
 from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.lifecycle.model import Observed, RuntimeState, Unreachable
@@ -31,9 +31,10 @@ from sandkeeper.runtimes.pod.networks import Networks
 from sandkeeper.runtimes.pod.nodes import Nodes
 from sandkeeper.runtimes.pod.pods import Pods
 from sandkeeper.runtimes.pod.setup import run_setup
+from sandkeeper.runtimes.pod.swapping import refuse_swappable
 from sandkeeper.runtimes.pod.view import PodView
 from sandkeeper.runtimes.pod.volumes import Volumes
-from sandkeeper.runtimes.protocol import OnChange, Order, Owner
+from sandkeeper.runtimes.protocol import Notice, OnChange, Order, Owner
 
 __all__ = ["IsLive", "PodRuntimes"]
 
@@ -51,6 +52,7 @@ class PodRuntimes:
     def __init__(
         self,
         settings: PodSettings,
+        ceilings: Ceilings,
         installation: str,
         *,
         api: KubeApi,
@@ -59,6 +61,7 @@ class PodRuntimes:
     ) -> None:
         self.may_act: Callable[[], None] = _always
         """See the protocol."""
+        self._ceilings = ceilings
         self._installation = installation
         self._api = api
         self._connection = connection
@@ -76,8 +79,6 @@ class PodRuntimes:
         self._nodes = Nodes(api)
         self._hindrances = Hindrances(api)
         self._setups = asyncio.Semaphore(settings.setup_workers)
-        self._own = False
-        """Whether a change of the cache is our own doing, and no news."""
         self._unbegun: set[str] = set()
         """UIDs of Pods that were made here, or taken before they ever ran, and in which no setupCommand began since."""
 
@@ -146,7 +147,7 @@ class PodRuntimes:
     async def preflight(self, order: Order) -> None:
         """Find out whether :meth:`create` could make the Pod: admission is asked, which keeps nothing."""
         await self._volumes.look(order)
-        body = pod_body(order, installation=self._installation)
+        body = self._body(order)
         try:
             await self._api.create(PODS, body, namespace=order.key.namespace, dry_run=True)
         except Conflict as error:
@@ -164,10 +165,10 @@ class PodRuntimes:
         """Make the Pod, or take the one that was made for the same order before. It is not waited for."""
         await self._networks.ensure(order.key, order.config)
         await self._volumes.ensure(order)
-        body = pod_body(order, installation=self._installation)
+        body = self._body(order)
         self.may_act()
         try:
-            pod = self._take(await self._api.create(PODS, body, namespace=order.key.namespace))
+            pod = self._pods.cache.take_in(await self._api.create(PODS, body, namespace=order.key.namespace))
         except Conflict as error:
             if not error.is_name_taken:
                 raise
@@ -178,6 +179,11 @@ class PodRuntimes:
             raise
         self._unbegun.add(pod.uid)
         return pod.observed()
+
+    def _body(self, order: Order) -> Object:
+        body = pod_body(order, installation=self._installation, ceilings=self._ceilings)
+        refuse_swappable(order.key, body, self._pods)
+        return body
 
     def began(self, runtime_id: str) -> bool:
         """Whether a setupCommand may have begun in it."""
@@ -208,12 +214,22 @@ class PodRuntimes:
         runtime_id: str | None,
         owners: Sequence[Owner],
         config: RuntimeConfig | None,
-    ) -> None:
-        """Keep owners, claim and network policy as they should be; nothing is asked where they are."""
+        use: str,
+    ) -> Sequence[Notice] | None:
+        """Keep owners, claim and network policy as they should be; nothing is asked where they are.
+
+        Skills are not brought up to date: what is mounted is the agent's own directory.
+        """
+        del use
         await self._volumes.uphold(key, owners, config)
         pod = self._pods.by_uid(runtime_id) if runtime_id is not None else None
-        if pod is None or pod.deleting_at is not None or not self._is_owned(pod):
-            return
+        if pod is not None and pod.deleting_at is None and self._is_owned(pod):
+            await self._uphold(pod, key, owners=owners, config=config)
+        return pod.notices if pod is not None else ()
+
+    async def _uphold(
+        self, pod: PodView, key: RuntimeKey, *, owners: Sequence[Owner], config: RuntimeConfig | None
+    ) -> None:
         await self._own_by(pod, owners)
         if config is None:
             await self._networks.restore(key, pod.network)
@@ -242,9 +258,9 @@ class PodRuntimes:
                 raise Permanent(Reason.TERMINATING, message) from error
             raise
         if left is None:
-            self._vanish(pod)
+            self._pods.cache.vanish(pod.id)
         else:
-            self._take(left)
+            self._pods.cache.take_in(left)
 
     # --- Pods ---------------------------------------------------------------------------------------------------------
 
@@ -279,11 +295,11 @@ class PodRuntimes:
             "ownerReferences": owner_references(wanted),
         }
         try:
-            self._take(
+            self._pods.cache.take_in(
                 await self._api.patch(PODS, {"metadata": metadata}, name=pod.name, namespace=pod.namespace)
             )
         except NotFound:
-            self._vanish(pod)
+            self._pods.cache.vanish(pod.id)
         except Conflict:
             await self._read(pod.namespace, pod.name)
             raise
@@ -316,32 +332,17 @@ class PodRuntimes:
         except NotFound:
             known = self._pods.cache.get((namespace, name))
             if known is not None:
-                self._vanish(known)
+                self._pods.cache.vanish(known.id)
             return None
         pod = PodView.parse(raw, installation=self._installation)
-        return self._take(raw) if pod.key is not None else pod
+        return self._pods.cache.take_in(raw) if pod.key is not None else pod
 
     # --- changes ------------------------------------------------------------------------------------------------------
-
-    def _take(self, raw: dict[str, Any]) -> PodView:
-        """Take in what was read or written here."""
-        self._own = True
-        try:
-            return self._pods.cache.put(raw)
-        finally:
-            self._own = False
-
-    def _vanish(self, pod: PodView) -> None:
-        self._own = True
-        try:
-            self._pods.cache.vanish(pod.id)
-        finally:
-            self._own = False
 
     def _pod_changed(self, old: PodView | None, new: PodView | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._unbegun.discard(old.uid)
-        if self._own or (old is not None and new is not None and _says_the_same(old, new)):
+        if self._pods.cache.by_us or (old is not None and new is not None and _says_the_same(old, new)):
             return
         for pod in (old, new):
             if pod is not None and pod.key is not None:
@@ -360,7 +361,9 @@ _ALIVE: Final = (RuntimeState.STARTING, RuntimeState.RUNNING)
 
 
 def _says_the_same(old: PodView, new: PodView) -> bool:
-    return replace(old, resource_version="") == replace(new, resource_version="")
+    """Whether there is nothing to decide anew; on which node a Pod is to start is told when it runs."""
+    node = new.node if new.state is RuntimeState.STARTING else old.node
+    return replace(old, resource_version=new.resource_version, node=node) == new
 
 
 def _always() -> None:

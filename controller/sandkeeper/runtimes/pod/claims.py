@@ -1,17 +1,17 @@
-"""The PersistentVolumeClaim that is made for a runtime key, where the policy asks for one: pure functions."""
+"""The claims of a runtime: the one that is made for its key, where the policy asks for that, and those of others."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from sandkeeper.api.names import API_VERSION
 from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.mounts import ClaimSource, has_copy, has_workspace, mount_points
 from sandkeeper.config.naming import pod_annotations, pod_labels, runtime_name
-from sandkeeper.config.pod import ClaimTemplate
+from sandkeeper.config.pod import ClaimTemplate, ClaimVolume
 from sandkeeper.config.resolution import RuntimeConfig
-from sandkeeper.config.tmpfs import parse_tmpfs
 from sandkeeper.runtimes.protocol import Order, Owner
 
-__all__ = ["claim_body", "claim_name", "has_workspace", "owner_references"]
+__all__ = ["claim_body", "claim_name", "foreign_claims", "owner_references"]
 
 _PREFIX: Final = "sandkeeper-"
 """Not the policy's ``containerPrefix``: a claim holds somebody's work, and has to be found under any prefix."""
@@ -25,7 +25,7 @@ def claim_name(key: RuntimeKey, installation: str) -> str:
 def claim_body(order: Order, installation: str) -> dict[str, Any] | None:
     """Return the claim that has to be there before the Pod can start; None: it needs none made."""
     template = order.config.workspace
-    if not isinstance(template, ClaimTemplate) or not has_workspace(order.config):
+    if not isinstance(template, ClaimTemplate) or not has_copy(order.config):
         return None
     metadata: dict[str, Any] = {
         "name": claim_name(order.key, installation),
@@ -45,12 +45,17 @@ def claim_body(order: Order, installation: str) -> dict[str, Any] | None:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
 
 
-def has_workspace(config: RuntimeConfig) -> bool:
-    """Whether a volume is mounted at the working directory.
+def foreign_claims(config: RuntimeConfig) -> list[str]:
+    """Name the claims that have to be there already, each once."""
+    return sorted(set(_foreign_claims(config)))
 
-    None is where a tmpfs was asked for at just that place, or where it would hide the whole image.
-    """
-    return config.workdir != "/" and all(parse_tmpfs(text).path != config.workdir for text in config.tmpfs)
+
+def _foreign_claims(config: RuntimeConfig) -> Iterator[str]:
+    if has_copy(config) and isinstance(config.workspace, ClaimVolume):
+        yield config.workspace.name
+    if has_workspace(config) and isinstance(config.agent, ClaimSource):
+        yield config.agent.name  # whatever is shown of it, a copy is made of it
+    yield from (point.source.name for point in mount_points(config) if isinstance(point.source, ClaimSource))
 
 
 def owner_references(owners: Iterable[Owner]) -> list[dict[str, Any]]:

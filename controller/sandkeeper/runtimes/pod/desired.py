@@ -8,50 +8,39 @@ entrypoint. Of the node's network, process and IPC namespaces nothing is ever sh
 What a Pod cannot have is refused before it comes to this.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sandkeeper.api.names import Label
-from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import pod_annotations, pod_labels, runtime_name
-from sandkeeper.config.pod import ClaimTemplate, ClaimVolume, EmptyDirVolume, HostPathVolume, WorkspaceVolume
-from sandkeeper.config.quantities import memory_bytes
+from sandkeeper.config.operator import Ceilings
 from sandkeeper.config.resolution import RuntimeConfig
-from sandkeeper.config.tmpfs import parse_tmpfs
-from sandkeeper.runtimes.pod.claims import claim_name, has_workspace, owner_references
+from sandkeeper.runtimes.pod.claims import owner_references
+from sandkeeper.runtimes.pod.mounting import Mounting, mount_all
 from sandkeeper.runtimes.pod.network import network_hash
+from sandkeeper.runtimes.pod.preparing import PREPARE, prepare_command
 from sandkeeper.runtimes.protocol import Order
 
-__all__ = ["COMMAND", "CONTAINER", "TMPFS_SIZE", "owner_references", "pod_body"]
+__all__ = ["COMMAND", "CONTAINER", "owner_references", "pod_body"]
 
 COMMAND: Final = ("sleep", "infinity")
 CONTAINER: Final = "sandbox"
-"""The name of the one container."""
+"""The name of the one container that stays."""
 
-TMPFS_SIZE: Final = 256 << 20
-"""Bytes of a tmpfs that states no size. What is in it counts against the container's memory, so a container without
-a memory limit could fill the node's through it."""
+_DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
+"""Where there are several, even if only one runs, ``kubectl exec`` says with each command which it has chosen."""
 
 _GRACE_SECONDS: Final = 5
 """For what runs in the sandbox to end by itself, once it was told to; the main process needs none of it."""
 
 
-@dataclass(frozen=True)
-class _Volume:
-    """A volume and where it is mounted."""
+def pod_body(order: Order, *, installation: str, ceilings: Ceilings) -> dict[str, Any]:
+    """Return the Pod as it is sent to the API server.
 
-    name: str
-    source: dict[str, Any]
-    path: str
-    sub_path: str | None = None
-    is_read_only: bool = False
-
-
-def pod_body(order: Order, *, installation: str) -> dict[str, Any]:
-    """Return the Pod as it is sent to the API server."""
+    Permanent with BIND_REFUSED: a directory of the node that the ceilings forbid.
+    """
     config = order.config
+    mounting = mount_all(order, installation=installation, ceilings=ceilings)
     network = network_hash(order.key, config.pod.egress, config.dns, installation)
     return {
         "apiVersion": "v1",
@@ -65,18 +54,23 @@ def pod_body(order: Order, *, installation: str) -> dict[str, Any]:
                 Label.NETWORK.value: network,
             },
             "annotations": {
+                **({_DEFAULT_CONTAINER: CONTAINER} if mounting.prepare else {}),
                 **config.pod.annotations,
                 **pod_annotations(
-                    order.key, config_hash=order.config_hash, has_setup=config.setup_command is not None
+                    order.key,
+                    config_hash=order.config_hash,
+                    has_setup=config.setup_command is not None,
+                    wiped_for=order.wiped_for,
                 ),
             },
             **_present({"ownerReferences": owner_references(order.owners)}),
         },
-        "spec": _spec(config, _volumes(order.key, config, installation)),
+        "spec": _spec(order, mounting),
     }
 
 
-def _spec(config: RuntimeConfig, volumes: list[_Volume]) -> dict[str, Any]:
+def _spec(order: Order, mounting: Mounting) -> dict[str, Any]:
+    config = order.config
     return {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": _GRACE_SECONDS,
@@ -86,10 +80,11 @@ def _spec(config: RuntimeConfig, volumes: list[_Volume]) -> dict[str, Any]:
         # The pause process becomes process 1 and reaps orphaned children, as an init does.
         "shareProcessNamespace": config.init,
         "securityContext": _pod_security(config),
-        "containers": [_container(config, volumes)],
+        "containers": [_container(config, mounting.sandbox)],
         **_present(
             {
-                "volumes": [{"name": volume.name, **volume.source} for volume in volumes],
+                "initContainers": [_prepare_container(order, mounting.prepare)] if mounting.prepare else [],
+                "volumes": mounting.volumes,
                 "hostAliases": _host_aliases(config.extra_hosts),
             }
         ),
@@ -126,34 +121,55 @@ def _profile(name: str | None) -> dict[str, str] | None:
     return {"type": "Unconfined"} if name == "unconfined" else {"type": "Localhost", "localhostProfile": name}
 
 
-def _container(config: RuntimeConfig, volumes: list[_Volume]) -> dict[str, Any]:
+def _container(config: RuntimeConfig, mounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "name": CONTAINER,
         "image": config.image,
         "imagePullPolicy": config.pod.image_pull_policy,
         "command": list(COMMAND),
         "workingDir": config.workdir,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "privileged": False,
-            "readOnlyRootFilesystem": config.read_only_root,
-            **({"capabilities": {"drop": list(config.cap_drop)}} if config.cap_drop else {}),
-        },
+        "securityContext": _container_security(config, read_only_root=config.read_only_root),
         **_present(
             {
                 "env": [
                     {"name": name, "value": _literal(value)} for name, value in sorted(config.env.items())
                 ],
                 # Requests that are not stated follow the limits.
-                "resources": _present({"limits": _limits(config)}),
-                "volumeMounts": list(map(_mount, volumes)),
+                "resources": _present({"limits": _limits(config) | _gpus(config)}),
+                "volumeMounts": list(mounts),
             }
         ),
     }
 
 
+def _prepare_container(order: Order, mounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Make what runs before the sandbox, and may do nothing that the sandbox may not. It is given no environment."""
+    config = order.config
+    return {
+        "name": PREPARE,
+        "image": config.image,
+        "imagePullPolicy": config.pod.image_pull_policy,
+        "command": list(map(_literal, prepare_command(order))),
+        "workingDir": "/",
+        "securityContext": _container_security(config, read_only_root=True),
+        # Where its program cannot even begin, the interpreter says why.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": list(mounts),
+        **_present({"resources": _present({"limits": _limits(config)})}),
+    }
+
+
+def _container_security(config: RuntimeConfig, *, read_only_root: bool) -> dict[str, Any]:
+    return {
+        "allowPrivilegeEscalation": False,
+        "privileged": False,
+        "readOnlyRootFilesystem": read_only_root,
+        **({"capabilities": {"drop": list(config.cap_drop)}} if config.cap_drop else {}),
+    }
+
+
 def _literal(value: str) -> str:
-    """Write a value so that the container gets it as it is.
+    """Write a value, or a word of a command, so that the container gets it as it is.
 
     The kubelet replaces $(NAME) by another variable's value, and makes one $ of two (third_party/forked/golang/
     expansion of Kubernetes). With every $ doubled it never sees a reference, and undoes just the doubling.
@@ -169,73 +185,12 @@ def _limits(config: RuntimeConfig) -> dict[str, str]:
         limits["cpu"] = f"{config.milli_cpus}m"
     if config.pod.ephemeral_storage is not None:
         limits["ephemeral-storage"] = str(config.pod.ephemeral_storage)
-    if config.gpus is not None:
-        # Anything but a count was refused; and would be by the API server.
-        limits[config.pod.gpu_resource] = config.gpus
     return limits
 
 
-def _volumes(key: RuntimeKey, config: RuntimeConfig, installation: str) -> list[_Volume]:
-    """Return the volumes in the order in which they are mounted: a parent before what lies in it."""
-    volumes = [_tmpfs(f"tmpfs-{number}", text) for number, text in enumerate(config.tmpfs)]
-    if has_workspace(config):
-        # Below a shared volume each key has a directory of its own, which the kubelet makes.
-        directory = runtime_name("", key, installation)
-        source, sub_path = _workspace(
-            config.workspace, claim=claim_name(key, installation), directory=directory
-        )
-        volumes.append(_Volume("workspace", source, config.workdir, sub_path))
-    return sorted(volumes, key=lambda volume: PurePosixPath(volume.path).parts)
-
-
-def _workspace(
-    workspace: WorkspaceVolume, *, claim: str, directory: str
-) -> tuple[dict[str, Any], str | None]:
-    match workspace:
-        case EmptyDirVolume(size_limit):
-            return {"emptyDir": {} if size_limit is None else {"sizeLimit": str(size_limit)}}, None
-        case ClaimVolume(name):
-            return {"persistentVolumeClaim": {"claimName": name}}, directory
-        case ClaimTemplate():
-            return {"persistentVolumeClaim": {"claimName": claim}}, None
-        case HostPathVolume(path):
-            # Where it is missing the Pod has to wait, and not start in a directory that the kubelet made.
-            return {"hostPath": {"path": path, "type": "Directory"}}, directory
-
-
-def _tmpfs(name: str, text: str) -> _Volume:
-    """Make a volume in memory of a tmpfs.
-
-    The options that come here mean what is so already, but for ``size`` and ``ro``: a volume is ``rw`` and ``exec``
-    where nothing else is said; ``nosuid``, because without privilege escalation a set-user-ID bit has no effect; and
-    ``nodev``, because no device may be opened that the container was not given.
-    """
-    tmpfs = parse_tmpfs(text)
-    size, is_read_only = TMPFS_SIZE, False
-    for option in tmpfs.options.split(","):
-        if option.startswith("size="):
-            size = _tmpfs_size(option.removeprefix("size="))
-        elif option in {"ro", "rw"}:
-            is_read_only = option == "ro"
-    source = {"emptyDir": {"medium": "Memory", "sizeLimit": str(size)}}
-    return _Volume(name, source, tmpfs.path, is_read_only=is_read_only)
-
-
-def _tmpfs_size(text: str) -> int:
-    """Return bytes, and never none: 0 would be without a bound, as would a number that nobody can count."""
-    try:
-        return memory_bytes(text) or TMPFS_SIZE
-    except ValueError:
-        return TMPFS_SIZE
-
-
-def _mount(volume: _Volume) -> dict[str, Any]:
-    mount: dict[str, Any] = {"name": volume.name, "mountPath": volume.path}
-    if volume.sub_path is not None:
-        mount["subPath"] = volume.sub_path
-    if volume.is_read_only:
-        mount["readOnly"] = True
-    return mount
+def _gpus(config: RuntimeConfig) -> dict[str, str]:
+    # Anything but a count was refused; and would be by the API server.
+    return {} if config.gpus is None else {config.pod.gpu_resource: config.gpus}
 
 
 def _dns(servers: tuple[str, ...]) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from sandkeeper.cluster.api import ApiError
 __all__ = ["foreign", "is_quota", "is_refusal", "of_refusal"]
 
 _SERVER: Final = 500
-_BUSY: Final = 429
+_PASSING: Final = frozenset({401, 429})
+"""It does not know us, or is too busy: neither is about what was asked for."""
 
 
 def is_refusal(error: ApiError) -> bool:
     """Whether the API server understood and said no; else it was not reached, or is in trouble itself."""
-    return 0 < error.status < _SERVER and error.status != _BUSY
+    return 0 < error.status < _SERVER and error.status not in _PASSING
 
 
 def is_quota(error: ApiError) -> bool:

@@ -68,9 +68,8 @@ class Networks:
         """When a policy was last needed, or first seen not to be."""
         self._bodies: dict[ObjectId, Object] = {}
         """What each was to be when it was last looked at."""
-        self._going = asyncio.Lock()
-        """Held while one is removed."""
-        self._own = False
+        self._one_at_a_time = asyncio.Lock()
+        """Held while one is made or removed."""
         self.cache: Cache[_NetworkPolicy] = Cache(
             "NetworkPolicies", parse=self._parse, on_change=self._changed
         )
@@ -99,10 +98,8 @@ class Networks:
         namespace, name = object_id = (body["metadata"]["namespace"], body["metadata"]["name"])
         self._needed_at[object_id] = self._clock()
         self._bodies[object_id] = body
-        async with self._going:
-            known = self.cache.get(object_id)
-        if known is None:
-            known = await self._make(body, object_id)
+        async with self._one_at_a_time:  # the first Sandboxes of a policy often come together
+            known = self.cache.get(object_id) or await self._make(body, object_id)
         if known.ours and known.spec == body["spec"]:
             return
         if not known.ours:
@@ -111,7 +108,7 @@ class Networks:
         self._may_act()
         metadata = {**body["metadata"], "uid": known.uid, "resourceVersion": known.resource_version}
         with _as_refusal():
-            self._take(
+            self.cache.take_in(
                 await self._api.replace(
                     NETWORK_POLICIES, {**body, "metadata": metadata}, name=name, namespace=namespace
                 )
@@ -123,14 +120,14 @@ class Networks:
         self._may_act()
         try:
             with _as_refusal():
-                return self._take(await self._api.create(NETWORK_POLICIES, body, namespace=namespace))
+                return self.cache.take_in(await self._api.create(NETWORK_POLICIES, body, namespace=namespace))
         except Conflict as error:
             if not error.is_name_taken:
                 raise
             found = await self._api.get(NETWORK_POLICIES, name=name, namespace=namespace)
             policy = self._parse(found)
             # What has no label of ours is not watched: nobody would ever take it out of the cache again.
-            return self._take(found) if policy.ours else policy
+            return self.cache.take_in(found) if policy.ours else policy
 
     async def sweep(self) -> None:
         """Remove what no Pod is under any more, now and then, until cancelled."""
@@ -156,7 +153,7 @@ class Networks:
         namespace, name = policy.id
         try:
             # Whoever needs it meanwhile waits, and makes it anew.
-            async with self._going:
+            async with self._one_at_a_time:
                 self._may_act()
                 await self._api.delete(
                     NETWORK_POLICIES,
@@ -165,25 +162,10 @@ class Networks:
                     uid=policy.uid,
                     resource_version=policy.resource_version,
                 )
-                self._forget(policy)
+                self.cache.vanish(policy.id)
         except (ApiError, NotLeader) as error:
             if not isinstance(error, (Conflict, NotFound, NotLeader)):
                 logger.warning("Cannot remove the NetworkPolicy %s/%s: %s", namespace, name, error)
-
-    def _forget(self, policy: _NetworkPolicy) -> None:
-        self._own = True
-        try:
-            self.cache.vanish(policy.id)
-        finally:
-            self._own = False
-
-    def _take(self, raw: Mapping[str, Any]) -> _NetworkPolicy:
-        """Take in what was read or written here, which is no news to anybody."""
-        self._own = True
-        try:
-            return self.cache.put(raw)
-        finally:
-            self._own = False
 
     def _parse(self, raw: Mapping[str, Any]) -> _NetworkPolicy:
         metadata, spec = raw["metadata"], raw.get("spec") or {}
@@ -205,7 +187,7 @@ class Networks:
             self._needed_at.pop(old.id, None)
             if not self._pods.under(old.id[0], old.network):
                 self._bodies.pop(old.id, None)
-        if self._own:
+        if self.cache.by_us:
             return
         for policy in (old, new):
             if policy is not None:

@@ -47,6 +47,7 @@ class Pods:
         self._on_change = on_change
         self._keys: _Index[RuntimeKey] = _Index()
         self._networks: _Index[tuple[str, str]] = _Index()
+        self._places: _Index[str] = _Index()
         self._uids: dict[str, ObjectId] = {}
         self.cache: Cache[PodView] = Cache("Pods", parse=self._parse, on_change=self._changed)
 
@@ -57,6 +58,10 @@ class Pods:
     def under(self, namespace: str, network: str) -> list[PodView]:
         """Return the Pods under one network policy."""
         return self._found(self._networks.ids((namespace, network)))
+
+    def writing(self, place: str) -> list[PodView]:
+        """Return the Pods that write to a directory, which is named as :mod:`places` does."""
+        return [pod for pod in self._found(self._places.ids(place)) if pod.key is not None]
 
     def by_uid(self, uid: str) -> PodView | None:
         """Return the Pod with this UID."""
@@ -82,11 +87,15 @@ class Pods:
         if old is not None:
             self._uids.pop(old.uid, None)
             self._networks.drop((old.namespace, old.network), old.id)
+            for place in old.writes:
+                self._places.drop(place, old.id)
             if old.key is not None:
                 self._keys.drop(old.key, old.id)
         if new is not None:
             self._uids[new.uid] = new.id
             self._networks.put((new.namespace, new.network), new.id)
+            for place in new.writes:
+                self._places.put(place, new.id)
             if new.key is not None:
                 self._keys.put(new.key, new.id)
         self._on_change(old, new)

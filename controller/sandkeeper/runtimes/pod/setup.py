@@ -34,10 +34,12 @@ async def run_setup(connection: Connection, pod: PodView, config: RuntimeConfig)
                 on_output=tail.add,
             )
     except TimeoutError:
-        raise setup_failed(f"took longer than {config.setup_timeout_seconds} seconds", tail) from None
+        raise setup_failed(f"took longer than {config.setup_timeout_seconds} seconds", tail, config) from None
     except CommandFailed as error:
         how = "could not be run" if error.code is None else f"ended with exit code {error.code}"
-        raise setup_failed(how if error.code is not None else f"{how}: {error.message}", tail) from error
+        raise setup_failed(
+            how if error.code is not None else f"{how}: {error.message}", tail, config
+        ) from error
     except ApiError as error:
         # It may have begun, and is never run twice.
-        raise setup_failed(f"cannot be proven to have completed: {error.message}", tail) from error
+        raise setup_failed(f"cannot be proven to have completed: {error.message}", tail, config) from error

@@ -4,6 +4,7 @@ Only a projection is kept of each Pod: there are many, and each is large.
 """
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,10 +15,12 @@ from sandkeeper.api.names import API_VERSION, Label
 from sandkeeper.api.policy import Backend
 from sandkeeper.cluster.caches import ObjectId
 from sandkeeper.config.keys import RuntimeKey
-from sandkeeper.config.naming import key_from_pod
+from sandkeeper.config.naming import key_from_pod, wiped_for
 from sandkeeper.lifecycle.model import Observed, RuntimeState
 from sandkeeper.runtimes.pod.desired import CONTAINER
-from sandkeeper.runtimes.protocol import Owner
+from sandkeeper.runtimes.pod.places import Writes, written_in
+from sandkeeper.runtimes.pod.preparing import PREPARE, complaints_in, said_in
+from sandkeeper.runtimes.protocol import Notice, Owner
 
 __all__ = ["PodView", "sandbox_owners"]
 
@@ -45,6 +48,12 @@ _KILLED: Final = 137
 _BACK_OFF: Final = re.compile(r'^Back-off pulling image "[^"]*": \w+: ')
 """What the kubelet puts before the same message when it pauses; without it a status need not be written twice."""
 
+_SUB_PATH: Final = (
+    ". A link in the path of a directory leads out of its volume, or what is there is no directory, or it is not there "
+    "and cannot be made"
+)
+"""What the kubelet does not say of a ``subPath``: why."""
+
 _PREEMPTED: Final = "PreemptionByScheduler"
 _SLOW_AFTER: Final = timedelta(seconds=25)
 """After it was made: most Pods run by then. Who waits for one looks again every 30 s."""
@@ -64,7 +73,7 @@ def sandbox_owners(metadata: Mapping[str, Any]) -> tuple[Owner, ...]:
     return tuple(Owner(name=reference["name"], uid=reference["uid"]) for reference in references)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PodView:
     """One Pod that carries our label."""
 
@@ -78,19 +87,26 @@ class PodView:
     has_controller: bool
     config_hash: str
     has_setup: bool
+    wiped_for: frozenset[str]
     network: str
     """Which network policy it is under."""
     image: str
+    user: str
+    """``uid:gid`` of its containers; empty: their image says."""
+    writes: Writes
+    """The directories that it may write to and others may mount."""
     node: str
     created_at: datetime
     deleting_at: datetime | None
     """When its grace ends or ended, where it was deleted."""
     state: RuntimeState
     ever_ran: bool
-    """A container of it was started at some time."""
+    """The sandbox's container was started at some time."""
     ended: Reason | None
     waits_for: Reason | None
     message: str
+    complaints: str
+    """What could not be prepared, though the sandbox could start."""
     is_out_of_touch: bool
     """Its container ran when it was last heard of, and the control plane says by now that it is not ready."""
 
@@ -98,6 +114,11 @@ class PodView:
     def id(self) -> ObjectId:
         """Namespace and name."""
         return self.namespace, self.name
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What its workspace lacks."""
+        return (Notice(reason=Reason.SEED_SKIPPED, message=self.complaints),) if self.complaints else ()
 
     def is_slow(self, now: datetime) -> bool:
         """Whether it should have started by now on the node that it was given, and does not say what it waits for."""
@@ -120,6 +141,8 @@ class PodView:
             config_hash=self.config_hash,
             image=self.image,
             has_setup=self.has_setup,
+            user=self.user,
+            wiped_for=self.wiped_for,
             ended=self.ended,
             waits_for=self.waits_for,
             message=self.message,
@@ -131,8 +154,8 @@ class PodView:
         metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
         labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
         deleted = metadata.get("deletionTimestamp")
-        container = _ours(_containers(status))
-        state, ended, waits_for, message = _state(status, container, deleted=deleted is not None)
+        container, prepare = _ours(_containers(status)), _ours(_preparing(status), PREPARE)
+        state, ended, waits_for, message = _state(status, container, prepare, deleted=deleted is not None)
         ready = _condition(status, "Ready")
         return cls(
             namespace=metadata["namespace"],
@@ -142,11 +165,14 @@ class PodView:
             key=key_from_pod(metadata, installation),
             owners=sandbox_owners(metadata),
             has_controller=any(one.get("controller") for one in metadata.get("ownerReferences") or ()),
-            config_hash=annotations.get(Label.CONFIG_HASH, ""),
+            config_hash=sys.intern(annotations.get(Label.CONFIG_HASH, "")),
             has_setup=annotations.get(Label.SETUP) == "true",
-            network=labels.get(Label.NETWORK, ""),
-            image=_ours(spec["containers"]).get("image", ""),
-            node=spec.get("nodeName", ""),
+            wiped_for=wiped_for(annotations),
+            network=sys.intern(labels.get(Label.NETWORK, "")),
+            image=sys.intern(_ours(spec["containers"]).get("image", "")),
+            user=sys.intern(_user(spec)),
+            writes=written_in(raw),
+            node=sys.intern(spec.get("nodeName", "")),
             created_at=datetime.fromisoformat(metadata["creationTimestamp"]),
             deleting_at=datetime.fromisoformat(deleted) if deleted else None,
             state=state,
@@ -154,6 +180,7 @@ class PodView:
             ended=ended,
             waits_for=waits_for,
             message=message,
+            complaints=_complaints(prepare),
             is_out_of_touch=bool(container.get("ready")) and ready.get("status") == "False",
         )
 
@@ -161,21 +188,28 @@ class PodView:
 _Verdict = tuple[RuntimeState, Reason | None, Reason | None, str]
 
 
-def _state(status: Mapping[str, Any], container: Mapping[str, Any], *, deleted: bool) -> _Verdict:
+def _state(
+    status: Mapping[str, Any], container: Mapping[str, Any], prepare: Mapping[str, Any], *, deleted: bool
+) -> _Verdict:
     """Tell the state, why it ended, what it waits for, and a message."""
-    taken, state = _taken(status), container.get("state") or {}
+    is_preparing = bool(prepare) and not _is_prepared(prepare)
+    taken, state = _taken(status), (prepare if is_preparing else container).get("state") or {}
     if deleted:
         # How its container ends is what the deletion does to it, and no news.
         reason, message = taken or (None, "")
         return RuntimeState.TERMINATING, reason, None, message
     ended = status.get("phase") in {"Failed", "Succeeded"}
     if ended or "terminated" in state:
-        reason, message = taken or _end(status, container)
+        reason, message = taken or (
+            _end_of_preparing(status, prepare) if is_preparing else _end(status, container)
+        )
         # A container is never started again. The phase follows it in a second, and then the Pod is deleted without
         # delay, as one that is not known to have ended is not; where others go on beside it, no phase ever follows.
-        follows = not ended and all("terminated" in (one.get("state") or {}) for one in _containers(status))
+        follows = not ended and (
+            is_preparing or all("terminated" in (one.get("state") or {}) for one in _containers(status))
+        )
         return RuntimeState.TERMINATING if follows else RuntimeState.FAILED, reason, None, message
-    if "running" in state:
+    if "running" in state and not is_preparing:
         return RuntimeState.RUNNING, None, None, ""
     waits_for, message = _wait(status, state)
     return RuntimeState.STARTING, None, waits_for, message
@@ -214,6 +248,31 @@ def _end(status: Mapping[str, Any], container: Mapping[str, Any]) -> tuple[Reaso
     return Reason.EXITED, "The Pod ended, and nothing says why."
 
 
+def _end_of_preparing(status: Mapping[str, Any], prepare: Mapping[str, Any]) -> tuple[Reason, str]:
+    """Tell why a Pod ended before its workspace was prepared."""
+    terminated = (prepare.get("state") or {}).get("terminated") or {}
+    if not terminated or status.get("reason"):
+        return _end(status, prepare)
+    if terminated.get("reason") == "OOMKilled":
+        said = "it ran out of memory; raise container.memory"
+    elif terminated.get("reason") in _UNSTARTED:
+        said = f"the image needs python3 for it ({said_in(_said(terminated))})"
+    else:
+        said = said_in(terminated.get("message") or "") or f"exit code {terminated.get('exitCode')}"
+    return Reason.SEEDING_FAILED, f"The workspace cannot be prepared: {said}"
+
+
+def _is_prepared(prepare: Mapping[str, Any]) -> bool:
+    terminated = (prepare.get("state") or {}).get("terminated")
+    return terminated is not None and terminated.get("exitCode") == 0
+
+
+def _complaints(prepare: Mapping[str, Any]) -> str:
+    if not _is_prepared(prepare):
+        return ""
+    return complaints_in(prepare["state"]["terminated"].get("message") or "")
+
+
 def _said(of: Mapping[str, Any]) -> str:
     return str(of.get("message") or "").strip() or "no message was given"
 
@@ -228,7 +287,8 @@ def _wait(status: Mapping[str, Any], state: Mapping[str, Any]) -> tuple[Reason |
             f"The image cannot be had ({_stem(reason)}): {_BACK_OFF.sub('', message)}",
         )
     if reason not in _ON_ITS_WAY:
-        return Reason.START_FAILED, f"The container cannot be started ({reason}): {message}"
+        why = _SUB_PATH if "subPath" in message else ""
+        return Reason.START_FAILED, f"The container cannot be started ({reason}): {message}{why}"
     scheduled = _condition(status, "PodScheduled")
     if scheduled.get("status") == "False":
         said = scheduled.get("message") or scheduled.get("reason", "")
@@ -254,9 +314,19 @@ def _containers(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return status.get("containerStatuses") or ()
 
 
-def _ours(containers: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the sandbox's container, or what is said of it: others may have put one of theirs beside it."""
-    return next((container for container in containers if container.get("name") == CONTAINER), {})
+def _preparing(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return status.get("initContainerStatuses") or ()
+
+
+def _ours(containers: Sequence[Mapping[str, Any]], name: str = CONTAINER) -> Mapping[str, Any]:
+    """Return a container of ours, or what is said of it: others may have put one of theirs beside it."""
+    return next((container for container in containers if container.get("name") == name), {})
+
+
+def _user(spec: Mapping[str, Any]) -> str:
+    security = spec.get("securityContext") or {}
+    uid, gid = security.get("runAsUser"), security.get("runAsGroup")
+    return "" if uid is None or gid is None else f"{uid}:{gid}"
 
 
 def _ever_ran(status: Mapping[str, Any], container: Mapping[str, Any]) -> bool:

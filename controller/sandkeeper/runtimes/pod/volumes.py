@@ -1,4 +1,4 @@
-"""Where workspaces are kept: claims that are there already, and claims that are made for a key.
+"""The claims that Pods mount: those that are there already, and those that are made for a key.
 
 A claim made here outlives every Pod: it survives replacement, stop and prune. It belongs to the Sandboxes that share
 the runtime and goes with the last of them, or to nobody where the policy says that it is to be retained.
@@ -15,10 +15,10 @@ from sandkeeper.cluster.caches import Cache, ObjectId
 from sandkeeper.cluster.resources import PODS, VOLUME_CLAIMS
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import key_from_pod
-from sandkeeper.config.pod import ClaimTemplate, ClaimVolume
+from sandkeeper.config.pod import ClaimTemplate
 from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.runtimes.pod import failures
-from sandkeeper.runtimes.pod.claims import claim_body, claim_name, owner_references
+from sandkeeper.runtimes.pod.claims import claim_body, claim_name, foreign_claims, owner_references
 from sandkeeper.runtimes.pod.view import sandbox_owners
 from sandkeeper.runtimes.protocol import Order, Owner
 
@@ -52,12 +52,12 @@ class Volumes:
         )
 
     async def look(self, order: Order) -> None:
-        """Find out whether the volume can be had, as far as that can be seen.
+        """Find out whether the claims can be had, as far as that can be seen.
 
         Transient with VOLUME_MISSING or VOLUME_BUSY where not: somebody may bring it, or let go of it.
         """
-        if isinstance(order.config.workspace, ClaimVolume):
-            await self._look_at(order.config.workspace.name, order.key)
+        for name in foreign_claims(order.config):
+            await self._look_at(name, order.key)
 
     async def ensure(self, order: Order) -> None:
         """Have the volume there before the Pod. Errors as :meth:`look`; Permanent where a claim cannot be made."""
@@ -79,13 +79,13 @@ class Volumes:
         """Make the key's claim, or return what has its name already, whosever it is."""
         self._may_act()
         try:
-            return self.cache.put(await self._api.create(VOLUME_CLAIMS, body, namespace=key.namespace))
+            return self.cache.take_in(await self._api.create(VOLUME_CLAIMS, body, namespace=key.namespace))
         except Conflict:
             name = body["metadata"]["name"]
             found = await self._api.get(VOLUME_CLAIMS, name=name, namespace=key.namespace)
             claim = self._parse(found)
             # What has no label of ours is not watched: nobody would ever take it out of the cache again.
-            return self.cache.put(found) if claim.key == key else claim
+            return self.cache.take_in(found) if claim.key == key else claim
         except ApiError as error:
             if failures.is_refusal(error):
                 raise failures.of_refusal(error, "PersistentVolumeClaim") from error
@@ -111,7 +111,7 @@ class Volumes:
         body = {"metadata": metadata}
         name = known.id[1]
         try:
-            self.cache.put(await self._api.patch(VOLUME_CLAIMS, body, name=name, namespace=key.namespace))
+            self.cache.take_in(await self._api.patch(VOLUME_CLAIMS, body, name=name, namespace=key.namespace))
         except NotFound:
             self.cache.vanish(known.id)
 
