@@ -111,6 +111,7 @@ def _policies() -> Iterator[Refusal]:
     yield refuse(
         "star within an image name", {"limits": {"images": ["a*b"]}}, "spec.limits.images[0]", "should match"
     )
+    yield from _limits()
     yield refuse(
         "same agent twice", {"agents": [{"id": "a"}, {"id": "a"}]}, "spec.agents[1]", "Duplicate value"
     )
@@ -136,6 +137,29 @@ def _policies() -> Iterator[Refusal]:
         "agents[].container.memorySwap is memory and swap together: set memory beside it or in spec.container",
         by_rule=True,
     )
+
+
+def _limits() -> Iterator[Refusal]:
+    def refuse(field: str, item: object, text: str, *, by_rule: bool = False) -> Refusal:
+        return Refusal(
+            name=f"policy: {item!r} in limits.{field}",
+            resource=POLICY,
+            spec={"limits": {field: [item]}},
+            says=(f"spec.limits.{field}[0]", text),
+            by_rule=by_rule,
+        )
+
+    for root in ("/", "srv", "/a:b", "/a\nb"):
+        yield refuse("bindRoots", root, "should")
+    for network in ("", "a b", "container:"):
+        yield refuse("networks", network, "should")
+    yield refuse("networks", "Host", "network must not be host", by_rule=True)
+    for user in ("", "root", "1000:1000", "-1"):
+        yield refuse("users", user, "should")
+    yield refuse("users", 1000, "must be of type string")
+    for capability in ("", "all", "NET RAW"):
+        yield refuse("capabilities", capability, "should")
+    yield refuse("breakGlass", "everything", '"containerNamespaceJoin", "unconfinedSeccomp"')
 
 
 def _resources() -> Iterator[Refusal]:
@@ -601,7 +625,7 @@ def _workspaces() -> Iterator[Refusal]:
         yield from refuse(f"in the claim {name[:9]!r}", {"claim": {"name": name}}, ".claim.name", "")
     yield from refuse("in a claim without a name", {"claim": {}}, ".claim.name", "Required value")
     yield from refuse("made of nothing", {"template": {}}, ".template.size", "Required value")
-    for path in ("", "/", "srv", "./srv", "/srv:ro", "/a\nb"):
+    for path in ("", "/", "srv", "./srv", "/srv:ro", "/a\nb", "/srv/{agentid}", "/srv/{agentId}}"):
         yield from refuse(f"at {path!r}", {"hostPath": {"path": path}}, ".hostPath.path", "should")
     made: tuple[tuple[Fields, str, str], ...] = (
         ({"storageClassName": "Fast"}, "storageClassName", "should match"),
@@ -613,6 +637,75 @@ def _workspaces() -> Iterator[Refusal]:
         yield from refuse(
             f"made with {fields}", {"template": {"size": "1g", **fields}}, f".template.{field}", text
         )
+
+
+def _agents_workspaces() -> Iterator[Refusal]:
+    def refuse(name: str, agent: Fields, field: str, *texts: str, by_rule: bool = False) -> Iterator[Refusal]:
+        section = {"workspace": {"agent": agent}}
+        return _policy(
+            f"agent's workspace {name}", section, f"workspace.agent{field}", *texts, by_rule=by_rule
+        )
+
+    several: tuple[Fields, ...] = (
+        {},
+        {"hostPath": {"path": "/srv"}, "claim": {"name": "a"}},
+        {"claim": {"name": "a"}, "configMap": {"name": "a"}},
+    )
+    for agent in several:
+        yield from refuse(
+            f"in {len(agent)}: {', '.join(agent)}",
+            agent,
+            "",
+            "workspace.agent must be exactly one of hostPath, claim and configMap",
+            by_rule=True,
+        )
+    for path in ("", "/", "srv", "/srv:ro", "/a\nb", "/srv/{agent}", "/srv/{", "/srv/}"):
+        yield from refuse(f"at {path!r}", {"hostPath": {"path": path}}, ".hostPath.path", "should")
+    for name in ("", "A", "a/b", "{agent}", "a{", "a" * 254):
+        yield from refuse(f"in the claim {name[:9]!r}", {"claim": {"name": name}}, ".claim.name", "")
+        yield from refuse(f"in {name[:9]!r}", {"configMap": {"name": name}}, ".configMap.name", "")
+    for path in (*_NOT_BELOW, "{agent}", "a/{", ".{agentId}"):
+        claim = {"claim": {"name": "a", "subPath": path}}
+        yield from refuse(f"in a claim at {path[:9]!r}", claim, ".claim.subPath", "")
+    yield from _policy(
+        "unknown access", {"workspace": {"access": "write"}}, "workspace.access", '"none", "ro", "rw"'
+    )
+
+
+_NOT_BELOW: Final = ("", "/a", "a/", "a//b", ".", "..", "a/..", "../a", "a/./b", "a:b", "a\nb", "a" * 513)
+
+
+def _mounts() -> Iterator[Refusal]:
+    claim: Fields = {"claim": {"name": "a"}}
+
+    def refuse(name: str, mount: Fields, field: str, *texts: str, by_rule: bool = False) -> Iterator[Refusal]:
+        section = {"pod": {"mounts": [mount]}}
+        return _policy(f"mount {name}", section, f"pod.mounts[0]{field}", *texts, by_rule=by_rule)
+
+    for path in ("", "/", "a", "/a:b", "/a\nb"):
+        yield from refuse(f"at {path!r}", {"path": path, **claim}, ".path", "should")
+    yield from refuse("nowhere", claim, ".path", "Required value")
+    for path in _NOT_BELOW:
+        mount = {"path": "/a", "claim": {"name": "a", "subPath": path}}
+        yield from refuse(f"of {path[:9]!r}", mount, ".claim.subPath", "")
+    one = "a mount must be exactly one of claim and configMap"
+    yield from refuse("of nothing", {"path": "/a"}, "", one, by_rule=True)
+    both = {"path": "/a", **claim, "configMap": {"name": "a"}}
+    yield from refuse("of two", both, "", one, by_rule=True)
+    written = {"path": "/a", "configMap": {"name": "a"}, "readOnly": False}
+    yield from refuse(
+        "to write to a ConfigMap",
+        written,
+        ".readOnly",
+        "readOnly must not be false for a configMap",
+        by_rule=True,
+    )
+    yield from _policy(
+        "17 mounts", {"pod": {"mounts": [{"path": "/a", **claim}] * 17}}, "pod.mounts", "at most 16"
+    )
+    yield from _policy(
+        "browser's bind", {"browser": {"binds": ["volume:/a"]}}, "browser.binds[0]", "should match"
+    )
 
 
 def _sandboxes() -> Iterator[Refusal]:
@@ -670,6 +763,8 @@ REFUSALS: Final = tuple(
         _near_pods,
         _egress,
         _workspaces,
+        _agents_workspaces,
+        _mounts,
         _sandboxes,
     )
     for refusal in table()

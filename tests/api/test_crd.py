@@ -187,17 +187,20 @@ def test_names() -> None:
 def test_the_maximal_example_sets_every_field(resource: Resource) -> None:
     document = example("sandbox-maximal" if resource is SANDBOX else "policy-maximal")
     left_out = set(unset_fields(schema_of(RESOURCES[document["kind"]]), document))
-    # A volume is one of four; the others have an example of their own.
+    # A volume is one of several; the others have an example of their own.
     others = {f".spec.workspace.volume.{kind}" for kind in ("emptyDir", "claim", "hostPath")}
-    others |= {path.replace(".workspace", ".agents[].workspace") for path in others}
+    others |= {f".spec.workspace.agent.{kind}" for kind in ("configMap", "hostPath")}
+    others |= {".spec.pod.mounts[].configMap"}
+    others |= {path.replace(".spec", ".spec.agents[]") for path in others}
     assert left_out == (set() if resource is SANDBOX else others)
 
 
-def test_an_example_has_every_kind_of_volume() -> None:
+@pytest.mark.parametrize("field", ["volume", "agent"])
+def test_an_example_has_every_kind_of_volume(field: str) -> None:
     spec = example("policy-volumes")["spec"]
-    kinds = {kind for level in (spec, *spec["agents"]) for kind in level["workspace"].get("volume", ())}
+    kinds = {kind for level in (spec, *spec["agents"]) for kind in level["workspace"].get(field, ())}
     properties = schema_of(POLICY)["properties"]["spec"]["properties"]["workspace"]["properties"]
-    assert kinds == properties["volume"]["properties"].keys()
+    assert kinds == properties[field]["properties"].keys()
 
 
 def test_checking_shows_a_diff_and_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

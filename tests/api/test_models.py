@@ -19,6 +19,7 @@ def test_the_models_refuse(refusal: Refusal) -> None:
         refusal.resource.spec.model_validate(refusal.spec)
     if refusal.by_rule:
         assert refusal.says[-1] in str(caught.value)
+        assert "rule" in {error["type"] for error in caught.value.errors()}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

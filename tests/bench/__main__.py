@@ -9,7 +9,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from bench import life, machine, many, path, pod_many, pod_path, pod_ready, pure, ready, recovery, writes
+from bench import (
+    burst,
+    docker_many,
+    life,
+    machine,
+    many,
+    path,
+    pod_many,
+    pod_path,
+    pod_ready,
+    pure,
+    rate,
+    ready,
+    recovery,
+    scale,
+    shards,
+    steps,
+    unchanged,
+    writes,
+)
 from bench.figures import Section
 from bench.report import Report
 from bench.stage import Stage
@@ -18,6 +37,10 @@ from testbed import progress
 
 _DOCS: Final = Path(__file__).resolve().parents[2] / "docs"
 _INTERRUPTED: Final = 130
+_PER_SECOND: Final = 50.0
+"""Arrivals at a fixed rate."""
+_CALM_PER_SECOND: Final = 20.0
+"""Where the first is more than a small machine bears, this one says how long a Sandbox takes that need not queue."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +60,23 @@ class _Size:
     followed_pods: int
     many_pods: int
     nodes: int
+    crowd: int
+    """Arrivals in the comparison with bare Pods and a sketch."""
+    crowd_rounds: int
+    unchanged: int
+    """Sandboxes of which nothing changes, in as many passes as follows."""
+    passes: int
+    sizes: tuple[int, ...]
+    """How many are held, one size after the other."""
+    scale_rest: float
+    drained: int
+    creations: float
+    """A second, while others are drained."""
+    containers: int
+    """That are created, used, drifted and pruned."""
+    containers_rounds: int
+    sharded: int
+    """By which the costs of one are measured."""
     calls: int
     seconds: float
     """For the whole run."""
@@ -56,8 +96,19 @@ _FULL: Final = _Size(
     followed_pods=15,
     many_pods=500,
     nodes=20,
+    crowd=1000,
+    crowd_rounds=3,
+    unchanged=500,
+    passes=10_000,
+    sizes=(100, 1000, 3000, 10_000),
+    scale_rest=60,
+    drained=1000,
+    creations=10,
+    containers=200,
+    containers_rounds=2,
+    sharded=1000,
     calls=500,
-    seconds=2700,
+    seconds=5400,
 )
 _QUICK: Final = _Size(
     samples=3,
@@ -73,8 +124,19 @@ _QUICK: Final = _Size(
     followed_pods=1,
     many_pods=10,
     nodes=2,
+    crowd=30,
+    crowd_rounds=1,
+    unchanged=20,
+    passes=100,
+    sizes=(10, 30),
+    scale_rest=2,
+    drained=10,
+    creations=5,
+    containers=4,
+    containers_rounds=1,
+    sharded=20,
     calls=20,
-    seconds=300,
+    seconds=600,
 )
 
 _PARTS: Final[dict[str, Callable[[Stage, _Size], Awaitable[Section]]]] = {
@@ -87,6 +149,9 @@ _PARTS: Final[dict[str, Callable[[Stage, _Size], Awaitable[Section]]]] = {
     "many": lambda stage, size: many.measure(
         stage, count=size.many, rounds=size.rounds, idle_seconds=size.rest
     ),
+    "docker-200": lambda stage, size: docker_many.measure(
+        stage, count=size.containers, rounds=size.containers_rounds
+    ),
     "pod-ready": lambda stage, size: pod_ready.measure(stage, count=size.pods),
     "pod-path": lambda stage, size: pod_path.measure(stage, count=size.followed_pods),
     "pod-writes": lambda stage, size: writes.measure(
@@ -94,6 +159,33 @@ _PARTS: Final[dict[str, Callable[[Stage, _Size], Awaitable[Section]]]] = {
     ),
     "pod-many": lambda stage, size: pod_many.measure(
         stage, count=size.many_pods, rounds=size.rounds, nodes=size.nodes
+    ),
+    "burst": lambda stage, size: burst.measure(
+        stage, count=size.crowd, rounds=size.crowd_rounds, nodes=size.nodes
+    ),
+    "rate": lambda stage, size: rate.measure(
+        stage, name="rate", count=size.crowd, rate=_PER_SECOND, rounds=size.crowd_rounds, nodes=size.nodes
+    ),
+    "calm-rate": lambda stage, size: rate.measure(
+        stage,
+        name="calmRate",
+        count=size.crowd // 2,
+        rate=_CALM_PER_SECOND,
+        rounds=size.crowd_rounds,
+        nodes=size.nodes,
+    ),
+    "shards": lambda stage, size: shards.measure(stage, count=size.sharded, nodes=size.nodes),
+    "steps": lambda stage, size: steps.measure(stage, count=size.crowd, nodes=size.nodes),
+    "unchanged": lambda stage, size: unchanged.measure(
+        stage, count=size.unchanged, passes=size.passes, nodes=size.nodes
+    ),
+    "scale": lambda stage, size: scale.measure(
+        stage,
+        sizes=size.sizes,
+        rest=size.scale_rest,
+        drained=size.drained,
+        rate=size.creations,
+        nodes=size.nodes,
     ),
     "pure": lambda stage, size: asyncio.to_thread(pure.measure, calls=size.calls),
 }
@@ -104,13 +196,25 @@ async def _run(names: Sequence[str], size: _Size) -> Report:
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with staged() as stage, asyncio.timeout(size.seconds):
-        before = machine.load()
         facts = await machine.describe(stage)
-        sections = []
+        measured = []
         for name in names:
+            before = machine.load()
             with progress.step(f"Measuring: {name}"):
-                sections.append(replace(await _PARTS[name](stage, size), part=name))
-        return Report(machine=facts, loads=(before, machine.load()), sections=sections)
+                section = replace(await _PARTS[name](stage, size), part=name)
+            measured.append((section, (before, machine.load())))
+            sys.stdout.write(f"\n{section.to_markdown()}\n\n")
+            sys.stdout.flush()
+        return Report.of(facts, measured)
+
+
+def _less(size: _Size, *, count: int | None, rounds: int | None) -> _Size:
+    """Return the size with so many in the comparisons, where it is said."""
+    if count is not None:
+        size = replace(
+            size, crowd=count, sizes=tuple(each for each in size.sizes if each <= count) or (count,)
+        )
+    return replace(size, crowd_rounds=rounds or size.crowd_rounds)
 
 
 def main() -> int:
@@ -127,6 +231,10 @@ def main() -> int:
         help=f"this part alone; may be repeated: {', '.join(_PARTS)}",
     )
     parser.add_argument(
+        "--count", type=int, metavar="N", help="in burst, rate and steps, and in scale at most"
+    )
+    parser.add_argument("--rounds", type=int, metavar="N", help="rounds of burst and rate")
+    parser.add_argument(
         "--output",
         type=Path,
         metavar="FOLDER",
@@ -134,16 +242,16 @@ def main() -> int:
     )
     chosen = parser.parse_args()
     names = [name for name in _PARTS if not chosen.only or name in chosen.only]
+    size = _QUICK if chosen.quick else _FULL
+    size = _less(size, count=chosen.count, rounds=chosen.rounds)
     try:
-        report = asyncio.run(_run(names, _QUICK if chosen.quick else _FULL))
+        report = asyncio.run(_run(names, size))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.say("Interrupted; everything is cleared away")
         return _INTERRUPTED
-    for section in report.sections:
-        sys.stdout.write(f"\n{section.to_markdown()}\n")
     folder = chosen.output or (None if chosen.quick or chosen.only else _DOCS)
     if folder is not None:
-        report.write(folder)
+        report.write(folder, order=tuple(_PARTS))
         progress.say(f"Written to {folder / 'performance.md'}")
     return 0
 

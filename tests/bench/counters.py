@@ -1,20 +1,23 @@
 """Counters of writes: the API server's own, and the operator's."""
 
+import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields
 
 from bench.kube import Kube
 from sandkeeper.api.names import GROUP
 from support.operator import OperatorProcess
 
-__all__ = ["Reading", "passes", "read"]
+__all__ = ["Reading", "events", "passes", "planned", "read"]
 
 _VERBS = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"})
-_SAMPLE = re.compile(r"^(?P<name>[a-z_]+)\{(?P<labels>[^}]*)\} (?P<value>\S+)$")
+_SAMPLE = re.compile(r"^(?P<name>[a-z_]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)$")
 _LABEL = re.compile(r'([a-z_]+)="([^"]*)"')
 _OWN = frozenset({"sandboxes", "sandboxes/status"})
 _NETWORKS = "networkpolicies"
+_TRIES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +49,14 @@ class Reading:
         return Reading(**added)
 
 
-async def read(kube: Kube, operator: OperatorProcess) -> Reading:
-    """Read all counters."""
+async def read(kube: Kube, operator: OperatorProcess | None) -> Reading:
+    """Read all counters; without an operator, the API server's alone."""
     found = {one.name: 0.0 for one in fields(Reading)}
     for name, labels, value in _samples(await kube.text("/metrics"), "apiserver_request_total{"):
         if name == "apiserver_request_total" and (counter := _of_server(labels)) is not None:
             found[counter] += value
-    for name, labels, value in _samples(operator.read("/metrics"), "sandkeeper_"):
+    page = "" if operator is None else await asyncio.to_thread(_page, operator)
+    for name, labels, value in _samples(page, "sandkeeper_"):
         if name == "sandkeeper_api_requests_total" and (counter := _of_operator(labels)) is not None:
             found[counter] += value
     return Reading(**found)
@@ -88,11 +92,31 @@ def _of_operator(labels: dict[str, str]) -> str | None:
 
 def passes(operator: OperatorProcess) -> float:
     """Return how many passes the operator has made."""
-    samples = _samples(operator.read("/metrics"), "sandkeeper_passes_total")
+    samples = _samples(_page(operator), "sandkeeper_passes_total")
     return sum(value for _, _, value in samples)
 
 
-def _samples(page: str, prefix: str) -> Iterator[tuple[str, dict[str, str], float]]:
+def events(operator: OperatorProcess) -> float:
+    """Return how many Events the operator has posted."""
+    samples = _samples(_page(operator), "sandkeeper_api_requests_total")
+    return sum(value for _, labels, value in samples if _of_operator(labels) == "events")
+
+
+def planned(operator: OperatorProcess) -> float:
+    """Return how many passes the operator has made, and how many keys wait for one."""
+    samples = _samples(_page(operator), ("sandkeeper_passes_total", "sandkeeper_queue_depth"))
+    return sum(value for _, _, value in samples)
+
+
+def _page(operator: OperatorProcess) -> str:
+    """Read the operator's page; while it takes in thousands at once on a busy machine it may not answer at first."""
+    for _ in range(_TRIES):
+        with suppress(TimeoutError):
+            return operator.read("/metrics")
+    return operator.read("/metrics")
+
+
+def _samples(page: str, prefix: str | tuple[str, ...]) -> Iterator[tuple[str, dict[str, str], float]]:
     for line in page.splitlines():
         if line.startswith(prefix) and (match := _SAMPLE.match(line)):
-            yield match["name"], dict(_LABEL.findall(match["labels"])), float(match["value"])
+            yield match["name"], dict(_LABEL.findall(match["labels"] or "")), float(match["value"])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import ssl
 import time
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import aiohttp
 import kubernetes.config
@@ -17,12 +18,18 @@ import kubernetes.config
 from bench.figures import Json
 from sandkeeper.api.names import GROUP, VERSION
 
-__all__ = ["Kube", "Seen", "Watch", "pods", "sandboxes"]
+__all__ = ["Kube", "Lines", "Seen", "Watch", "pods", "policies", "sandboxes"]
 
 _REQUEST = aiohttp.ClientTimeout(total=60)
 _FOR_EVER = aiohttp.ClientTimeout(total=None, connect=10)
 _LONGEST_EVENT = 2**20
+_VERSION: Final = re.compile(rb'"resourceVersion":"(\d+)"')
+_ERROR: Final = b'{"type":"ERROR"'
+_BOOKMARK: Final = b'{"type":"BOOKMARK"'
+"""Tells how far a watch has come, without which a quiet one would begin anew where nothing is remembered."""
 _WATCH_SECONDS = 3600
+_AT_ONCE = 0.5
+"""Seconds within which a watch says that its version is too old, if it is."""
 
 
 class Kube:
@@ -70,15 +77,34 @@ class Kube:
         answer: Json = json.loads(raw)
         return answer
 
-    async def text(self, path: str) -> str:
-        """Read a page that is no JSON."""
-        async with self._session.get(f"{self._server}{path}", timeout=_REQUEST) as response:
+    async def post(self, path: str, body: bytes) -> None:
+        """Create an object from JSON that is written already; the answer is not read into objects."""
+        await self._send("POST", path, body, "application/json")
+
+    async def merge(self, path: str, body: Json) -> None:
+        """Change an object by a merge patch; the answer is not read into objects."""
+        await self._send("PATCH", path, json.dumps(body).encode(), "application/merge-patch+json")
+
+    async def _send(self, method: str, path: str, body: bytes, kind: str) -> None:
+        async with self._session.request(
+            method, f"{self._server}{path}", data=body, headers={"Content-Type": kind}, timeout=_REQUEST
+        ) as response:
+            raw = await response.read()
+            if response.status >= 400:
+                raise RuntimeError(f"{path}: {response.status}: {raw[:500].decode(errors='replace')}")
+
+    async def text(self, path: str, *, accept: str = "*/*") -> str:
+        """Read a page as it is."""
+        async with self._session.get(
+            f"{self._server}{path}", headers={"Accept": accept}, timeout=_REQUEST
+        ) as response:
             response.raise_for_status()
             return await response.text()
 
-    def events(self, path: str, version: str) -> "aiohttp.client._RequestContextManager":
-        """Open a watch."""
-        query = f"?watch=1&resourceVersion={version}&timeoutSeconds={_WATCH_SECONDS}"
+    def events(self, path: str, version: str, *, fields: str = "") -> "aiohttp.client._RequestContextManager":
+        """Open a watch; ``fields`` selects by fields."""
+        query = f"?watch=1&resourceVersion={version}&timeoutSeconds={_WATCH_SECONDS}&allowWatchBookmarks=true"
+        query += f"&fieldSelector={fields}" if fields else ""
         return self._session.get(f"{self._server}{path}{query}", timeout=_FOR_EVER)
 
 
@@ -88,10 +114,87 @@ def sandboxes(namespace: str | None, name: str = "") -> str:
     return f"/apis/{GROUP}/{VERSION}{below}/sandboxes" + (f"/{name}" if name else "")
 
 
+def policies(namespace: str, name: str = "") -> str:
+    """Return the path of the policies of a namespace, or of one of them."""
+    return f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/agentsandboxpolicies" + (
+        f"/{name}" if name else ""
+    )
+
+
 def pods(namespace: str | None, name: str = "") -> str:
     """Return the path of the Pods of a namespace, or of all, or of one Pod."""
     below = f"/namespaces/{namespace}" if namespace else ""
     return f"/api/v1{below}/pods" + (f"/{name}" if name else "")
+
+
+class Lines:
+    """The lines of a watch, for as long as it is wanted."""
+
+    def __init__(self, kube: Kube, path: str, *, fields: str = "") -> None:
+        self._kube = kube
+        self._path = path
+        self._fields = fields
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin."""
+        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._follow(await self._present(), opened))
+        await opened
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def take(self, line: bytes) -> None:
+        """Look at one event."""
+        raise NotImplementedError
+
+    def fail(self, error: Exception) -> None:
+        """Tell whoever waits."""
+
+    async def _present(self) -> str:
+        listed = await self._kube.request("GET", self._path, query="?limit=1")
+        return str(listed["metadata"]["resourceVersion"])
+
+    async def _follow(self, version: str, opened: "asyncio.Future[None]") -> None:
+        try:
+            while True:
+                version = await self._follow_on(version, opened)
+        except Exception as error:
+            # Whoever waits would wait for nothing.
+            if not opened.done():
+                opened.set_exception(error)
+            self.fail(error)
+            raise
+
+    async def _follow_on(self, version: str, opened: "asyncio.Future[None]") -> str:
+        """Follow until the API server ends it, which it does where a client reads too slowly; return where it was."""
+        async with self._kube.events(self._path, version, fields=self._fields) as response:
+            response.raise_for_status()
+            asyncio.get_running_loop().call_later(_AT_ONCE, _tell, opened)
+            async for line in response.content:
+                if line.startswith(_ERROR) and not opened.done():
+                    return (
+                        await self._present()
+                    )  # in a crowd the version may be too old before the watch begins
+                if line.startswith(_ERROR):
+                    raise RuntimeError(f"the watch ended: {line!r}")
+                _tell(opened)
+                if not line.startswith(_BOOKMARK):
+                    self.take(line)
+                if found := _VERSION.search(line):
+                    version = found[1].decode()
+        return version
+
+
+def _tell(opened: "asyncio.Future[None]") -> None:
+    if not opened.done():
+        opened.set_result(None)
 
 
 @dataclass(frozen=True)
@@ -106,38 +209,20 @@ class Seen:
 Wanted = Callable[[Seen], bool]
 
 
-class Watch:
+class Watch(Lines):
     """Follows Sandboxes or other objects, of one namespace or of all."""
 
     def __init__(
         self, kube: Kube, namespace: str | None, path: Callable[[str | None], str] = sandboxes
     ) -> None:
-        self._kube = kube
-        self._path = path(namespace)
+        super().__init__(kube, path(namespace))
         self._latest: dict[tuple[str, str], Seen] = {}
         self._waiting: dict[tuple[str, str], list[tuple[Wanted, asyncio.Future[Seen]]]] = {}
         self._namespace = namespace
-        self._task: asyncio.Task[None] | None = None
         self.arrived: dict[str, int] = {}
         """How many events there were, by namespace."""
         self.uids: set[str] = set()
         """Of every object that was made since the watch began, however shortly it was there."""
-
-    async def __aenter__(self) -> Self:
-        """Begin to follow."""
-        listed = await self._kube.request("GET", self._path, query="?limit=1")
-        version = listed["metadata"]["resourceVersion"]
-        opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._follow(version, opened))
-        await opened
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """End."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
 
     def elsewhere(self, namespace: str) -> int:
         """Return how many events there were in other namespaces."""
@@ -160,33 +245,17 @@ class Watch:
             state = self._latest[key].object.get("status") if key in self._latest else None
             raise TimeoutError(f"{name}: not within {limit:g} s; the last status was {state}") from None
 
-    async def _follow(self, version: str, opened: "asyncio.Future[None]") -> None:
-        try:
-            while True:
-                version = await self._follow_on(version, opened)
-        except Exception as error:
-            # Whoever waits would wait for nothing.
-            if not opened.done():
-                opened.set_exception(error)
-            for _, future in chain.from_iterable(self._waiting.values()):
-                if not future.done():
-                    future.set_exception(error)
-            raise
+    def take(self, line: bytes) -> None:
+        """Note an event, and tell whoever waits for it."""
+        at = time.monotonic()
+        event = json.loads(line)
+        self._take(Seen(at, event["type"], event["object"]))
 
-    async def _follow_on(self, version: str, opened: "asyncio.Future[None]") -> str:
-        """Follow until the API server ends it, which it does where a client reads too slowly; return where it was."""
-        async with self._kube.events(self._path, version) as response:
-            response.raise_for_status()
-            if not opened.done():
-                opened.set_result(None)
-            async for line in response.content:
-                at = time.monotonic()
-                event = json.loads(line)
-                if event["type"] == "ERROR":
-                    raise RuntimeError(f"the watch ended: {event['object']}")
-                version = event["object"]["metadata"]["resourceVersion"]
-                self._take(Seen(at, event["type"], event["object"]))
-        return version
+    def fail(self, error: Exception) -> None:
+        """Tell whoever waits."""
+        for _, future in chain.from_iterable(self._waiting.values()):
+            if not future.done():
+                future.set_exception(error)
 
     def _take(self, seen: Seen) -> None:
         metadata = seen.object["metadata"]

@@ -3,14 +3,21 @@
 import os
 import platform
 import sys
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
 from bench.figures import Json
 from bench.stage import Stage
 from testbed import progress
 
-__all__ = ["describe", "load", "memory", "processor_time"]
+__all__ = ["describe", "load", "memory", "processor_time", "processor_times"]
+
+_CLUSTER: Final = ("kube-apiserver", "etcd", "kube-scheduler", "kube-controller-manager", "kwok")
+"""What a cluster consists of, as far as a Pod on a fake node needs it."""
+_NAME_LENGTH: Final = 15
+"""Characters of a program's name that the kernel keeps."""
 
 
 async def describe(stage: Stage) -> Json:
@@ -49,8 +56,25 @@ def memory(pid: int) -> float:
 
 def processor_time(pid: int) -> float:
     """Return the seconds of processor time that a process used so far."""
-    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
-    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+    return _stat(Path(f"/proc/{pid}"))[1]
+
+
+def processor_times() -> dict[str, float]:
+    """Return the seconds of processor time that the programs of a local cluster used so far; {}: it runs elsewhere."""
+    found: dict[str, float] = {}
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with suppress(OSError):  # it has ended meanwhile
+                name, used = _stat(process)
+                found[name] = found.get(name, 0) + used
+    return {name: found[short] for name in _CLUSTER if (short := name[:_NAME_LENGTH]) in found}
+
+
+def _stat(process: Path) -> tuple[str, float]:
+    before, _, after_name = (process / "stat").read_text(encoding="utf-8").rpartition(") ")
+    fields = after_name.split()
+    used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return before.partition(" (")[2], used
 
 
 def _processor() -> str:

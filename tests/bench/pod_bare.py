@@ -7,7 +7,7 @@ from bench.kube import Kube, Seen, Watch, pods
 from sandkeeper.api.policy import AgentSandboxPolicySpec
 from sandkeeper.api.sandbox import SandboxSpec
 from sandkeeper.config.keys import RuntimeKey
-from sandkeeper.config.operator import OperatorConfig
+from sandkeeper.config.operator import Ceilings, OperatorConfig
 from sandkeeper.config.resolve import resolve
 from sandkeeper.runtimes.pod.desired import pod_body
 from sandkeeper.runtimes.protocol import Order
@@ -48,12 +48,15 @@ class BarePods:
         assert resolution.config_hash is not None
         key = RuntimeKey(namespace, "0", "default", "agent:bare")
         order = Order(key=key, config=resolution.config, config_hash=resolution.config_hash)
-        self._body = pod_body(order, installation=_NOBODYS)
+        self._body = pod_body(order, installation=_NOBODYS, ceilings=Ceilings())
 
     async def make(self, name: str) -> None:
         """Create one; it is not waited for."""
-        body = {**self._body, "metadata": {**self._body["metadata"], "name": name}}
-        await self._kube.request("POST", pods(self._namespace), body=body)
+        await self._kube.request("POST", pods(self._namespace), body=self.body(name))
+
+    def body(self, name: str) -> Json:
+        """Return what one is created from."""
+        return {**self._body, "metadata": {**self._body["metadata"], "name": name}}
 
     async def ready(self, name: str, *, limit: float = 60) -> Seen:
         """Wait until it is Ready."""

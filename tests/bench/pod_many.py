@@ -46,7 +46,7 @@ async def measure(stage: Stage, *, count: int, rounds: int, nodes: int) -> Secti
     """Apply ``count`` Sandboxes at once, ``rounds`` times, in turns with as many bare Pods."""
     found = _Found()
     async with stage.fake_nodes(nodes) as fake, Watch(stage.kube, stage.namespace, pods) as watch:
-        policy = {"backend": "pod", "container": {"image": POD_IMAGE}, "pod": fake.placement}
+        policy: Json = {"backend": "pod", "container": {"image": POD_IMAGE}, "pod": fake.placement}
         await stage.policy(_POLICY, **policy)
         bare = BarePods(stage.kube, watch, namespace=stage.namespace, policy=policy)
         async with stage.operator(**PODS) as operator:

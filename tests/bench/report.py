@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from bench import history, plots
 from bench.figures import Json, Section, Table, wrapped
 
 __all__ = ["Report"]
@@ -17,13 +18,17 @@ stands a baseline from the same run, taken in turns with it: the same container,
 same Pod, created by hand. A busy machine slows both; so read the ratios, and take the seconds for what this machine
 gives.
 
-This page is written by the benchmark; [performance.json](performance.json) has the same figures. To measure anew, all
-of it, or parts by the names that the sections give, which are printed and not written:
+This page is written by the benchmark; [performance.json](performance.json) has the same figures, and
+[performance-history.jsonl](performance-history.jsonl) has a line for each run. To measure anew, all of it, or parts by
+the names that the sections give:
 
 ```sh
 make bench
-make bench PARTS="pod-ready pod-path pod-writes pod-many"
+make bench PARTS="burst rate"
 ```
+
+Parts are printed, and written only where it is said: `python -m bench --only burst --output docs`; the others then stay
+as they are.
 """
 
 _LOCAL: Final = """\
@@ -39,8 +44,10 @@ of Pods. Pulling an image is not measured, nor is a setupCommand."""
 _NOT_MEASURED: Final = """\
 ## What these figures do not say
 
-* Thousands of Sandboxes: one engine on this machine starts few containers a second, and `docker.maxContainers` is 200
+* Thousands of containers: one engine on this machine starts few of them a second, and `docker.maxContainers` is 200
   by default. Beyond that the engine is the limit and not the operator.
+* What kubelets take for thousands of Pods: theirs are played here, so that what is left is Sandkeeper and the control
+  plane.
 * How long a Pod takes to start elsewhere: that is up to the cluster's nodes and network.
 * The write that refreshes a last use, once per hot window and once a minute at most: the steps above are quicker.
 * A far API server: client, server and operator are on one machine, where a request takes milliseconds. The path to
@@ -50,43 +57,80 @@ _NOT_MEASURED: Final = """\
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """One run."""
+    """What is known: the parts of this run, and where it was one of some parts, the others from earlier runs."""
 
     machine: Json
-    loads: tuple[float, float]
-    sections: Sequence[Section]
+    figures: Json
+    """By the names of sections."""
+    texts: Json
+    """What is said of each section: `part`, `headline`, `markdown`, and when, where and how busy the machine was."""
 
-    def write(self, folder: Path) -> None:
-        """Write both files."""
+    @classmethod
+    def of(cls, machine: Json, measured: Sequence[tuple[Section, tuple[float, float]]]) -> "Report":
+        """Take one run; with each section goes the load average before it and after it."""
         today = datetime.now(UTC).date().isoformat()
-        data = {
-            "date": today,
-            "machine": self.machine,
-            "loadAverage": list(self.loads),
-            "figures": {section.name: section.data for section in self.sections},
-        }
-        text = json.dumps(data, indent=2, ensure_ascii=False)
-        (folder / "performance.json").write_text(text + "\n", encoding="utf-8")
-        (folder / "performance.md").write_text(self.to_markdown(today), encoding="utf-8")
+        return cls(
+            machine=machine,
+            figures={section.name: section.data for section, _ in measured},
+            texts={
+                section.name: {
+                    "part": section.part,
+                    "date": today,
+                    "processor": _processor(machine),
+                    "loadAverage": list(loads),
+                    "headline": section.headline,
+                    "markdown": section.to_markdown(),
+                }
+                for section, loads in measured
+            },
+        )
 
-    def to_markdown(self, today: str) -> str:
+    def write(self, folder: Path, *, order: Sequence[str]) -> None:
+        """Write the files; what this run did not measure stays as it was. ``order`` is that of the parts."""
+        history.append(self.machine, self.figures, self.texts, folder)
+        path = folder / "performance.json"
+        known = (
+            json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"figures": {}, "texts": {}}
+        )
+        texts = {**known["texts"], **self.texts}
+        figures = {**known["figures"], **self.figures}
+        names = sorted(texts, key=lambda name: order.index(texts[name]["part"]))
+        whole = Report(
+            machine=self.machine,
+            figures={name: figures[name] for name in names},
+            texts={name: texts[name] for name in names},
+        )
+        text = json.dumps(asdict(whole), indent=2, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
+        (folder / "performance.md").write_text(whole.to_markdown(), encoding="utf-8")
+        plots.draw(whole.figures, folder)
+
+    def to_markdown(self) -> str:
         """Write it as Markdown."""
-        short = [wrapped(f"* {section.headline}", indent="  ") for section in self.sections]
-        parts = ["# Performance", _INTRODUCTION.strip(), "\n".join(short), self._machine(today)]
-        parts += [section.to_markdown() for section in self.sections]
+        short = [wrapped(f"* {text['headline']}", indent="  ") for text in self.texts.values()]
+        parts = ["# Performance", _INTRODUCTION.strip(), "\n".join(short), self._machine()]
+        for name, text in self.texts.items():
+            before, after = text["loadAverage"]
+            when = (
+                f"Measured on {text['date']}, {text['processor']}; the load average was {before} before and {after} "
+                "after."
+            )
+            parts += [text["markdown"], *plots.shown(name), when]
         return "\n\n".join([*parts, _NOT_MEASURED]) + "\n"
 
-    def _machine(self, today: str) -> str:
+    def _machine(self) -> str:
         facts = self.machine
         rows = (
-            ("date", today),
-            ("processor", f"{facts['cores']} cores, {facts['processor']}"),
+            ("processor", _processor(facts)),
             ("memory", f"{facts['memoryGiB']} GiB"),
             ("kernel", f"Linux {facts['kernel']}"),
             ("Kubernetes", f"{facts['kubernetes']} ({facts['cluster']})"),
             ("Docker", f"{facts['docker']}, {facts['storageDriver']}"),
             ("Python, kopf, Sandkeeper", f"{facts['python']}, {facts['kopf']}, {facts['sandkeeper']}"),
-            ("load average", f"{self.loads[0]} before, {self.loads[1]} after"),
         )
-        parts = ["## The machine", Table(("", ""), rows).to_markdown()]
+        parts = ["## The machine of the latest part", Table(("", ""), rows).to_markdown()]
         return "\n\n".join([*parts, *([_LOCAL] if facts["cluster"] == "local" else []), _IMAGE])
+
+
+def _processor(machine: Json) -> str:
+    return f"{machine['cores']} cores, {machine['processor']}"

@@ -78,15 +78,15 @@ class Stage:
         await self.kube.request("DELETE", sandboxes(self.namespace, name))
         await self.watch.until(name, lambda seen: seen.kind == "DELETED", limit=limit)
 
-    async def policy(self, name: str, **spec: Any) -> None:
-        """Make a policy; the image is the stage's unless said otherwise."""
+    async def policy(self, name: str, *, namespace: str | None = None, **spec: Any) -> None:
+        """Make a policy, in the stage's namespace or another; the image is the stage's unless said otherwise."""
         await self.kube.request(
             "POST",
-            f"/apis/{GROUP}/{VERSION}/namespaces/{self.namespace}/agentsandboxpolicies",
+            f"/apis/{GROUP}/{VERSION}/namespaces/{namespace or self.namespace}/agentsandboxpolicies",
             body={
                 "apiVersion": API_VERSION,
                 "kind": "AgentSandboxPolicy",
-                "metadata": {"name": name, "namespace": self.namespace},
+                "metadata": {"name": name},
                 "spec": {"container": {"image": self.image}, **spec},
             },
         )

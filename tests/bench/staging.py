@@ -15,7 +15,6 @@ from pathlib import Path
 
 import aiohttp
 import docker
-import kubernetes.config
 from docker import APIClient
 from docker.errors import APIError
 
@@ -23,10 +22,10 @@ from bench.bare import Bare
 from bench.figures import Json
 from bench.kube import Kube, Watch, sandboxes
 from bench.stage import POD_POLICY, Stage
-from sandkeeper.api.names import GROUP, Label
+from sandkeeper.api.names import Label
 from sandkeeper.runtimes.docker.transport import connect_to
 from support.cluster import Cluster, Users
-from support.crds import CRDS, wait_until_served
+from support.crds import install_crds
 from support.engine import import_tiny
 from support.pods import POD_IMAGE
 from testbed import bed, progress
@@ -103,12 +102,7 @@ def _install_crds(layout: Layout, known: Bed) -> None:
         program=f"{known.bin_dir}/kubectl" if known.bin_dir else "kubectl",
         layout=layout,
     )
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
-    made = kubernetes.config.new_client_from_config(  # type: ignore[no-untyped-call]
-        config_file=known.kubeconfig
-    )
-    with made as client:
-        wait_until_served(client, group=GROUP)
+    install_crds(cluster)
 
 
 def _make_image(url: str) -> str:

@@ -53,6 +53,10 @@ def test_fields_are_read(tmp_path: Path) -> None:
         ),
         ("ceilings: {users: [0]}\n", "ceilings.users[0]: Input should be a valid string"),
         ("docker: {workers: 0}\n", "docker.workers: "),
+        (
+            "backends: [pod]\nceilings: {pidsLimit: 100}\n",
+            "ceilings: pidsLimit is for Docker containers, which this operator does not serve",
+        ),
         ("- release\n", "has to be a mapping of fields, not a list"),
         ("release: [\n", "is not YAML"),
     ],

@@ -29,6 +29,12 @@ def sandbox(*, version: str, ready: str, reason: str) -> dict[str, Any]:
     }
 
 
+def sandboxes(*names: str) -> Answer:
+    spec = {"agentId": "rain", "sessionKey": "main"}
+    found = [{"metadata": {"name": name}, "spec": spec} for name in names]
+    return 200, json.dumps({"metadata": {}, "items": found})
+
+
 @pytest.fixture
 def play(tmp_path: Path) -> Iterator[Play]:
     """Run a command against a server that gives the answers of a script, one after the other."""
@@ -126,3 +132,28 @@ def test_a_sandbox_that_is_deleted_is_not_waited_for(play: Play) -> None:
     )
     assert said.exit_code == 1
     assert "was deleted meanwhile" in said.output
+
+
+def test_one_that_is_deleted_meanwhile_keeps_none_of_the_others_from_being_asked_for(play: Play) -> None:
+    said = play(
+        [
+            (f"GET {PLACE}?", sandboxes("gone", "rain")),
+            (f"PATCH {PLACE}/gone", status(404, "NotFound", 'sandboxes "gone" not found')),
+            (f"PATCH {PLACE}/rain", (200, json.dumps(sandbox(version="8", ready="True", reason="Running")))),
+        ],
+        *("recreate", "--all"),
+    )
+    assert said.exit_code == 0
+    assert "home/gone: deleted meanwhile\nhome/rain: asked for a new runtime" in said.output
+
+
+def test_what_may_be_read_and_not_written_is_said_so(play: Play) -> None:
+    said = play(
+        [
+            (f"GET {PLACE}?", sandboxes("rain")),
+            (f"PATCH {PLACE}/rain", status(403, "Forbidden", "you may not")),
+        ],
+        *("recreate", "--all"),
+    )
+    assert said.exit_code == 1
+    assert "Cannot annotate Sandbox 'rain' in namespace 'home': not allowed: you may not" in said.output

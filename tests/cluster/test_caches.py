@@ -1,16 +1,22 @@
 """Caches are exact: older never overwrites newer, and what vanished unseen is found by a list."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandkeeper.cluster.caches import Cache
+from sandkeeper.cluster.caches import Cache, versions_in
 from sandkeeper.reconcile.objects import NamespaceObject
 
 
 def raw(name: str, version: int, uid: str = "u") -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": f"{uid}{version}", "resourceVersion": str(version)}}
+
+
+def take_list(cache: Cache[NamespaceObject], raws: Iterable[dict[str, Any]], *, version: int) -> None:
+    """Take in a whole list, of one page."""
+    cache.complete({cache.put_listed(found) for found in raws}, version=version)
 
 
 class Told:
@@ -35,7 +41,7 @@ def test_what_a_list_lacks_has_vanished_unless_it_is_newer_than_the_list() -> No
     told = Told()
     told.cache.put(raw("old", 5))
     told.cache.put(raw("new", 12))
-    told.cache.sync([], version=10)
+    take_list(told.cache, [], version=10)
     assert told.changes[2:] == [("u5", None)]
     assert told.cache.get(("", "new")) is not None
 
@@ -44,7 +50,7 @@ def test_a_list_that_is_older_than_a_deletion_does_not_bring_the_object_back() -
     told = Told()
     told.cache.put(raw("a", 5))
     told.cache.drop(raw("a", 9))
-    told.cache.sync([raw("a", 5)], version=7)
+    take_list(told.cache, [raw("a", 5)], version=7)
     assert told.cache.get(("", "a")) is None
 
 
@@ -69,7 +75,7 @@ def test_it_counts_as_listed_only_after_a_whole_list() -> None:
     cache = Told().cache
     cache.put(raw("a", 1))
     assert not cache.listed
-    cache.sync([raw("a", 1)], version=1)
+    take_list(cache, [raw("a", 1)], version=1)
     assert cache.listed
 
 
@@ -92,7 +98,31 @@ def test_whatever_was_lost_on_the_way_a_list_makes_it_right(history: Any, seen: 
     cache = Told().cache
     for how, what in arrived:
         getattr(cache, how)(what)
-    cache.sync(truth.values(), version=len(history))
+    take_list(cache, truth.values(), version=len(history))
     assert {view.name: view.uid for view in cache} == {
         name: one["metadata"]["uid"] for name, one in truth.items()
     }
+
+
+def test_whoever_is_told_knows_what_is_the_answer_to_a_request() -> None:
+    by_us: list[bool] = []
+    cache: Cache[NamespaceObject] = Cache(
+        "Namespaces", parse=NamespaceObject.parse, on_change=lambda _old, _new: by_us.append(cache.by_us)
+    )
+    cache.put(raw("a", 5))
+    cache.take_in(raw("a", 6))
+    cache.put(raw("a", 7))
+    cache.vanish(("", "a"))
+    take_list(cache, [raw("b", 8)], version=9)
+    assert by_us == [False, True, False, True, False]
+
+
+def test_metadata_tells_what_vanished_and_what_has_to_be_read() -> None:
+    told = Told()
+    for name, version in (("same", 5), ("older", 5), ("gone", 5), ("newer", 12)):
+        told.cache.put(raw(name, version))
+    told.cache.drop(raw("removed", 9))
+    found = [raw(name, version) for name, version in (("same", 5), ("older", 7), ("new", 8), ("removed", 6))]
+    assert told.cache.compare(versions_in(found), version=10) == [("", "older"), ("", "new")]
+    assert {known.name for known in told.cache} == {"same", "older", "newer"}
+    assert told.changes[4:] == [("u5", None)]

@@ -6,8 +6,12 @@ from collections.abc import Callable
 import pytest
 
 from sandkeeper.cluster.api import KubeApi
+from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.leadership import Leadership, NotLeader
 from sandkeeper.cluster.resources import LEASES
+from sandkeeper.telemetry.metrics import Metrics
+from support.proxy import ApiProxy
+from support.trouble import Fate, Refusal
 
 pytestmark = [pytest.mark.cluster]
 
@@ -103,3 +107,34 @@ async def test_of_two_that_are_quick_one_wins(candidate: Candidate) -> None:
     pairs = [candidate(f"candidate-{number}") for number in range(5)]
     won = await asyncio.gather(*(attempt(*pair) for pair in pairs))
     assert sum(won) == 1
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - it happens in another thread
+        await asyncio.sleep(0.05)
+
+
+async def test_whoever_leads_goes_on_through_renewals_that_fail_until_the_deadline(
+    api_proxy: ApiProxy, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(api_proxy.kubeconfig)
+    )
+    connection, told = Connection(), list[bool]()
+    leadership = Leadership(
+        KubeApi(connection, metrics=Metrics()), namespace=namespace, name="lease", identity="first"
+    )
+    running = asyncio.create_task(leadership.run(told.append))
+    try:
+        await until(lambda: bool(told))
+        # From here on no renewal succeeds: the first that fails comes right after the lease was taken.
+        with api_proxy.judged_by(lambda _: Fate(refusal=Refusal(500))) as struck:
+            await until(lambda: sum(struck.values()) > 1)
+            assert told == [True]
+            await until(lambda: told != [True])
+            assert told == [True, False]
+            assert not leadership.leading
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await connection.close()

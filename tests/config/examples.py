@@ -6,7 +6,7 @@ from sandkeeper.api.container import ContainerTemplate
 from sandkeeper.api.pod import PodTemplate
 from sandkeeper.api.policy import AgentSandboxPolicySpec
 from sandkeeper.api.sandbox import SandboxSpec
-from sandkeeper.api.workspace import Volume
+from sandkeeper.api.workspace import Workspace
 from sandkeeper.config.operator import Ceilings, OperatorConfig
 from sandkeeper.config.policies import Policies
 from sandkeeper.config.resolution import Resolution, RuntimeConfig
@@ -38,9 +38,9 @@ def pod(**fields: Any) -> PodTemplate:
     return PodTemplate.model_validate(fields)
 
 
-def volume(**fields: Any) -> Volume:
-    """The volume of a policy's workspace section in the spelling of YAML."""
-    return Volume.model_validate(fields)
+def workspace(**fields: Any) -> Workspace:
+    """A policy's workspace section in the spelling of YAML."""
+    return Workspace.model_validate(fields)
 
 
 def ceilings(**fields: Any) -> Ceilings:

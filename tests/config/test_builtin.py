@@ -7,7 +7,7 @@ from sandkeeper.api.policy import Backend
 from sandkeeper.config.builtin import BUILT_IN, MAX_HOLD_SECONDS
 from sandkeeper.config.canonical import EPOCH
 
-AT_EPOCH_1 = {
+AT_EPOCH_2 = {
     "mode": "all",
     "mainSessionKey": "main",
     "scope": "agent",
@@ -33,7 +33,7 @@ AT_EPOCH_1 = {
 
 def test_a_changed_default_needs_a_new_epoch() -> None:
     # Another value here without another epoch would take runtimes of the old default for equal.
-    assert (EPOCH, BUILT_IN.model_dump(mode="json", by_alias=True, exclude_none=True)) == (1, AT_EPOCH_1)
+    assert (EPOCH, BUILT_IN.model_dump(mode="json", by_alias=True, exclude_none=True)) == (2, AT_EPOCH_2)
 
 
 def test_holds_are_capped_at_a_day() -> None:

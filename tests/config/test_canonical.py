@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from config.examples import made_from, operator, pods, policy, resolved
 from sandkeeper.api.policy import Backend
+from sandkeeper.api.workspace import Access
 from sandkeeper.config.canonical import (
     EPOCH,
     NOT_SHAPING,
@@ -31,9 +32,11 @@ from sandkeeper.config.pod import (
     EmptyDirVolume,
     HostPathVolume,
     PodShape,
+    SharedMount,
     WorkspaceVolume,
 )
 from sandkeeper.config.resolution import RuntimeConfig, UlimitValue
+from sandkeeper.config.sources import AgentSource, ClaimSource, ConfigMapSource, HostSource
 
 DEFAULT = made_from(resolved())
 
@@ -49,6 +52,10 @@ FULL_POD = PodShape(
     annotations={"note": "ä"},
     ephemeral_storage=2**30,
     gpu_resource="amd.com/gpu",
+    mounts=(
+        SharedMount(path="/data", source=ClaimSource(name="shared", sub_path="data"), read_only=False),
+        SharedMount(path="/facts", source=ConfigMapSource("facts")),
+    ),
     egress=Egress(
         dns=True,
         internet=True,
@@ -87,10 +94,13 @@ FULL_ON_DOCKER = replace(
     binds=("/srv/a:/a:ro", "/srv/b:/b:rw"),
     init=False,
     image_fallback=True,
+    access=Access.RO,
+    agent=HostSource("/srv/agents/dev"),
+    workspace=HostPathVolume("/srv/sandboxes"),
 )
 """No field has its default, but for those of Pods."""
 
-FULL = replace(FULL_ON_DOCKER, pod=FULL_POD, workspace=ClaimVolume("shared"))
+FULL = replace(FULL_ON_DOCKER, pod=FULL_POD)
 """No field has its default."""
 
 ANOTHER: dict[str, Any] = {
@@ -118,6 +128,8 @@ ANOTHER: dict[str, Any] = {
     "binds": ("/y:/y:rw",),
     "init": False,
     "pod": PodShape(runtime_class_name="y"),
+    "access": Access.RW,
+    "agent": ConfigMapSource("y"),
     "workspace": EmptyDirVolume(1),
 }
 NAMES = [field.name for field in fields(RuntimeConfig)]
@@ -141,25 +153,41 @@ def test_all_single_changes_differ_from_each_other() -> None:
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        pytest.param(DEFAULT, "v1-dac6e20b733f19ba", id="built-in"),
-        pytest.param(replace(DEFAULT, backend=Backend.POD), "v1-7bd1c90d7f2d456a", id="built-in, as a Pod"),
-        pytest.param(replace(DEFAULT, memory=512 * 1024**2), "v1-db72cfe0bb71f0bf", id="one field"),
-        pytest.param(FULL_ON_DOCKER, "v1-e1c969bd4dc0802a", id="every field but those of Pods"),
-        pytest.param(FULL, "v1-a27530e15b182d51", id="every field"),
+        pytest.param(DEFAULT, "v2-dac6e20b733f19ba", id="built-in"),
+        pytest.param(replace(DEFAULT, backend=Backend.POD), "v2-7bd1c90d7f2d456a", id="built-in, as a Pod"),
+        pytest.param(replace(DEFAULT, memory=512 * 1024**2), "v2-db72cfe0bb71f0bf", id="one field"),
+        pytest.param(FULL_ON_DOCKER, "v2-d7f52349e8ab237f", id="every field but those of Pods"),
+        pytest.param(FULL, "v2-68ab1f4f73f36186", id="every field"),
         pytest.param(
             replace(DEFAULT, backend=Backend.POD, pod=PodShape(egress=Egress(dns=True))),
-            "v1-a88249a6367bcab4",
+            "v2-a88249a6367bcab4",
             id="a Pod that may ask for names",
         ),
         pytest.param(
             replace(DEFAULT, backend=Backend.POD, workspace=ClaimTemplate(size=1)),
-            "v1-26bb5bb69cf3d35e",
+            "v2-26bb5bb69cf3d35e",
             id="a Pod with a claim",
         ),
         pytest.param(
             replace(DEFAULT, backend=Backend.POD, workspace=HostPathVolume("/srv")),
-            "v1-1b41d2a6c34ce128",
+            "v2-1b41d2a6c34ce128",
             id="a Pod with a directory of its node",
+        ),
+        pytest.param(
+            replace(DEFAULT, access=Access.RW, agent=HostSource("/srv/agents/dev")),
+            "v2-ab67ba45c1a2105b",
+            id="the agent's own directory",
+        ),
+        pytest.param(
+            replace(
+                DEFAULT,
+                backend=Backend.POD,
+                access=Access.RO,
+                agent=ClaimSource(name="agents", sub_path="dev"),
+                workspace=ClaimTemplate(size=1),
+            ),
+            "v2-417d85342c4c53e8",
+            id="an agent's directory in a claim, and a copy in another",
         ),
     ],
 )
@@ -227,6 +255,37 @@ def test_no_two_volumes_hash_alike() -> None:
     assert len(hashes) == len(VOLUMES)
 
 
+AGENTS: list[AgentSource] = [
+    HostSource("a"),
+    HostSource("/a"),
+    ClaimSource(name="a"),
+    ClaimSource(name="a", sub_path="b"),
+    ConfigMapSource("a"),
+]
+
+
+def test_no_two_workspaces_of_agents_hash_alike() -> None:
+    hashes = {config_hash(replace(DEFAULT, agent=agent)) for agent in AGENTS}
+
+    assert len(hashes) == len(AGENTS)
+
+
+def test_where_a_copy_would_be_kept_does_not_matter_where_there_is_none() -> None:
+    agent = {"hostPath": {"path": "/srv/agents/{agentId}"}}
+    operated = operator(ceilings={"bindRoots": ["/srv"]})
+    volumes: list[dict[str, Any]] = [{}, {"volume": {"hostPath": {"path": "/srv/copies"}}}]
+
+    hashes = {
+        resolved(
+            under=policy(workspace={"access": "rw", "agent": agent, **volume}), operated=operated
+        ).config_hash
+        for volume in volumes
+    }
+
+    assert len(hashes) == 1
+    assert None not in hashes
+
+
 def test_a_claim_that_is_there_stays_whatever_its_template_says() -> None:
     templates = [
         ClaimTemplate(size=1),
@@ -234,6 +293,44 @@ def test_a_claim_that_is_there_stays_whatever_its_template_says() -> None:
     ]
 
     assert len({config_hash(replace(DEFAULT, workspace=template)) for template in templates}) == 1
+
+
+SAID = st.fixed_dictionaries(
+    {},
+    optional={
+        "image": st.sampled_from(["x", "y"]),
+        "env": st.dictionaries(st.sampled_from(["A", "B"]), st.sampled_from(["1", "2"])),
+        "binds": st.lists(st.sampled_from(["/srv/a:/a", "/srv/b:/b", "/srv/b:/a:rw"]), max_size=3),
+        "tmpfs": st.lists(st.sampled_from(["/tmp", "/run:size=1m"]), max_size=2, unique=True),
+        "memory": st.sampled_from(["512m", "1g", "1024m"]),
+        "cpus": st.sampled_from([0.5, 1, 1.0]),
+        "init": st.booleans(),
+        "imageFallback": st.booleans(),
+    },
+)
+"""Container sections: few values, so that two of them often come to the same."""
+
+
+def of_levels(policys: dict[str, Any], agents: dict[str, Any]) -> RuntimeConfig:
+    under = policy(container=policys, agents=[{"id": "dev", "container": agents}])
+    return made_from(resolved(under=under, operated=operator(ceilings={"bindRoots": ["/srv"]})))
+
+
+@given(SAID, SAID)
+def test_two_hash_alike_exactly_if_the_same_would_be_made(one: dict[str, Any], other: dict[str, Any]) -> None:
+    made, made_too = of_levels(one, {}), of_levels(other, {})
+    same = replace(made, **{name: getattr(made_too, name) for name in NOT_SHAPING}) == made_too
+
+    assert (config_hash(made) == config_hash(made_too)) == same
+
+
+@given(SAID, SAID)
+def test_who_says_it_does_not_matter(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """The policy for everybody, or for this agent; or half of it each, where they do not speak of the same."""
+    apart = {name: value for name, value in other.items() if name not in one}
+
+    assert of_levels(one, {}) == of_levels({}, one)
+    assert of_levels(one, apart) == of_levels({**one, **apart}, {}) == of_levels(apart, one)
 
 
 @given(st.permutations(list(FULL.env.items())), st.permutations(list(FULL.ulimits.items())))
@@ -267,12 +364,14 @@ def test_environments_hash_alike_exactly_if_they_are(one: dict[str, str], other:
         ({"memory": "1g"}, {"memory": "1024Mi"}),
         ({"cpus": 1}, {"cpus": 1.0}),
         ({"workdir": "/a/"}, {"workdir": "/a"}),
-        ({"binds": ["/srv/a:/a"]}, {"binds": ["/srv//a/:/a:rw"]}),
-        ({"binds": ["/srv/b:/a", "/srv/a:/a"]}, {"binds": ["/srv/a:/a:rw"]}),
+        ({"binds": ["/srv/a:/a"]}, {"binds": ["/srv//a/:/a:ro"]}),
+        ({"binds": ["/srv/b:/a", "/srv/a:/a"]}, {"binds": ["/srv/a:/a:ro"]}),
         ({"capDrop": ["CAP_NET_RAW", "ALL"]}, {"capDrop": ["NET_RAW", "ALL"]}),
         ({"setupTimeoutSeconds": 5}, {}),
         ({"imageFallback": True}, {}),
         ({"env": {"LANG": "C.UTF-8"}, "user": "1000:1000", "init": True}, {}),
+        ({"user": "1000"}, {}),
+        ({"user": "0500:07"}, {"user": "500:7"}),
         ({"env": {"GH_TOKEN": "left out"}}, {}),
         ({"allowSecretEnv": ["GH_TOKEN"]}, {}),
     ],

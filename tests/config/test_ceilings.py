@@ -4,20 +4,23 @@ from typing import Any
 
 import pytest
 
-from config.examples import ceilings, container, operator, pods, policy, resolved
+from config.examples import ceilings, container, made_from, operator, pods, policy, resolved
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.container import ContainerTemplate
+from sandkeeper.api.policy import Backend
+from sandkeeper.api.workspace import Workspace
 from sandkeeper.config.builtin import BUILT_IN
 from sandkeeper.config.capabilities import DEFAULT, KNOWN
 from sandkeeper.config.ceilings import check, is_user_allowed
 from sandkeeper.config.levels import merge_containers
+from sandkeeper.config.operator import OperatorConfig
 
 
 def over(said: ContainerTemplate | dict[str, Any], **allowed: Any) -> list[str]:
     """What is above the ceilings, over the built-in level."""
     if isinstance(said, dict):
         said = container(**said)
-    problems = list(check(merge_containers([BUILT_IN.container, said]), ceilings(**allowed)))
+    problems = list(check(merge_containers([BUILT_IN.container, said]), Workspace(), ceilings(**allowed)))
     assert {problem.reason for problem in problems} <= {Reason.CEILING_EXCEEDED, Reason.BIND_REFUSED}
     return [problem.message for problem in problems]
 
@@ -63,6 +66,8 @@ def test_denied_by_default_and_allowed_by_the_installer(
     field = next(iter(said))
     assert message.startswith(f"container.{field}")
     assert "ask the installer to" in message
+    if field != "binds":
+        assert f" is not within the operator's ceilings.{next(iter(allowed))}: none; " in message
     assert f"ceilings.{next(iter(allowed))}" in message
     assert over(said, **allowed) == []
 
@@ -152,7 +157,15 @@ def test_each_capability_that_is_kept_is_named(name: str) -> None:
 
     (message,) = over(kept, capabilities=[other for other in KNOWN if other != name])
 
-    assert f"keeps {name}:" in message
+    assert message.startswith(f"container.capDrop: {name} not dropped ")
+
+
+def test_all_capabilities_that_are_kept_are_named_in_one_line() -> None:
+    kept = {"capDrop": [other for other in DEFAULT if other not in {"CHOWN", "KILL"}]}
+
+    (message,) = over(kept)
+
+    assert message.startswith("container.capDrop: CHOWN, KILL not dropped ")
 
 
 def test_root_cannot_be_spelled_around() -> None:
@@ -161,6 +174,104 @@ def test_root_cannot_be_spelled_around() -> None:
         assert is_user_allowed(user, ceilings(users=["0"]))
     for user in ("root", "", ":0", "-1", "\u0660", "²", " 0", "0x0", "auto"):
         assert not is_user_allowed(user, ceilings(users=["0"]))
+
+
+LIMITED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    (
+        {"image": "b"},
+        {"images": ["a", "b:*"]},
+        "container.image: 'b' is not within the operator's ceilings.images: a, b:*; ",
+    ),
+    (
+        {"image": "a:1"},
+        {"images": []},
+        "container.image: 'a:1' is not within the operator's ceilings.images: none; ",
+    ),
+    (
+        {"image": "a", "imageFallback": True},
+        {"images": ["a"]},
+        "container.imageFallback: 'debian:bookworm-slim' is not within the operator's ceilings.images: a; ",
+    ),
+    (
+        {"memory": "1025m"},
+        {"memory": "1g"},
+        "container.memory: 1025m is not within the operator's ceilings.memory: 1g; ",
+    ),
+    ({"cpus": 1.01}, {"cpus": 1}, "container.cpus: 1.01 is not within the operator's ceilings.cpus: 1.0; "),
+    (
+        {"pidsLimit": 101},
+        {"pidsLimit": 100},
+        "container.pidsLimit: 101 is not within the operator's ceilings.pidsLimit: 100; ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("said", "allowed", "told"), LIMITED)
+def test_what_is_not_limited_unless_the_installer_does(
+    said: dict[str, Any], allowed: dict[str, Any], told: str
+) -> None:
+    assert over(said) == []
+    (message,) = over(said, **allowed)
+
+    assert message.startswith(told)
+    assert "ask the installer to" in message
+
+
+@pytest.mark.parametrize(
+    ("said", "allowed"),
+    [
+        ({"image": "b:1"}, {"images": ["a", "b:*"]}),
+        ({"image": "a", "imageFallback": True}, {"images": ["a", "debian:*"]}),
+        ({"image": "a", "imageFallback": False}, {"images": ["a"]}),
+        ({"memory": "1024m"}, {"memory": "1g"}),
+        ({"cpus": 1}, {"cpus": 1.0}),
+        ({"pidsLimit": 100}, {"pidsLimit": 100}),
+    ],
+)
+def test_as_much_as_the_installer_allows(said: dict[str, Any], allowed: dict[str, Any]) -> None:
+    assert over(said, **allowed) == []
+
+
+AMOUNTS = {"memory": "1g", "cpus": 2, "pidsLimit": 100}
+
+
+@pytest.mark.parametrize("operated", [operator(ceilings=AMOUNTS), pods(ceilings=AMOUNTS)])
+def test_what_nobody_says_is_as_much_as_the_ceilings_allow(operated: OperatorConfig) -> None:
+    config = made_from(resolved(operated=operated))
+
+    assert (config.memory, config.milli_cpus) == (2**30, 2000)
+    # A Pod has no such limit; and what it does not have does not replace it.
+    assert config.pids_limit == (100 if config.backend is Backend.DOCKER else None)
+
+
+def test_a_ceiling_does_not_change_what_somebody_says() -> None:
+    under = policy(container={"memory": "512m"}, limits={"cpus": 1, "pidsLimit": 50})
+
+    config = made_from(resolved(under=under, operated=operator(ceilings=AMOUNTS)))
+
+    assert (config.memory, config.milli_cpus, config.pids_limit) == (2**29, 1000, 50)
+
+
+def test_a_ceiling_is_another_configuration_for_those_only_who_say_nothing() -> None:
+    def hashed(said: dict[str, Any], allowed: dict[str, Any]) -> str | None:
+        return resolved(under=policy(container=said), operated=operator(ceilings=allowed)).config_hash
+
+    ceiling = {"memory": "1g"}
+    assert hashed({"memory": "512m"}, ceiling) == hashed({"memory": "512m"}, {})
+    assert hashed({}, ceiling) == hashed({"memory": "1024m"}, {}) != hashed({}, {})
+
+
+def test_limits_above_the_ceilings_are_refused_where_they_are_the_value() -> None:
+    under = policy(limits={"memory": "2g"})
+
+    problem = resolved(under=under, operated=operator(ceilings=AMOUNTS)).problem
+
+    assert problem is not None
+    assert problem.reason is Reason.CEILING_EXCEEDED
+    assert problem.message.startswith(
+        "container.memory: 2g is not within the operator's ceilings.memory: 1g; "
+    )
+    assert "lower container.memory, or limits.memory where nobody states it" in problem.message
 
 
 def test_everything_is_told_at_once_under_the_first_reason() -> None:

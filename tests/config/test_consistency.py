@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
-from config.examples import container, made_from, operator, pod, pods, policy, resolved, sandbox, volume
+from config.examples import container, made_from, operator, pod, pods, policy, resolved, sandbox, workspace
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.container import ContainerTemplate, Ulimit
 from sandkeeper.api.policy import Limits
+from sandkeeper.api.workspace import Workspace
 from sandkeeper.config.consistency import check, check_pod
 from sandkeeper.config.tmpfs import normalise_tmpfs, parse_tmpfs
 
 
 def problems(*, limits: Limits | None = None, **fields: Any) -> list[str]:
     """Problems of a section that may have passed admission by, in the spelling of Python."""
-    found = list(check(ContainerTemplate.model_construct(**fields), limits))
+    found = list(check(ContainerTemplate.model_construct(**fields), Workspace(), limits))
     assert {problem.reason for problem in found} <= {Reason.INVALID_CONFIG}
     return [problem.message for problem in found]
 
@@ -168,18 +169,14 @@ def test_temporary_file_systems_in_one_spelling() -> None:
 
 def of_a_pod(*, workdir: str = "/workspace", tmpfs: tuple[str, ...] = ("/tmp",), **said: Any) -> list[str]:
     """Problems of a Pod's sections."""
-    found = list(
-        check_pod(
-            container(workdir=workdir, tmpfs=tmpfs),
-            pod(**said.get("pod", {})),
-            volume(**said["volume"]) if "volume" in said else None,
-        )
-    )
+    sections = container(workdir=workdir, tmpfs=tmpfs), workspace(**said.get("workspace", {}))
+    found = [*check(*sections, None), *check_pod(sections[0], pod(**said.get("pod", {})), sections[1])]
     assert {problem.reason for problem in found} <= {Reason.INVALID_CONFIG}
     return [problem.message for problem in found]
 
 
-CLAIM = {"claim": {"name": "a"}}
+CLAIM = {"volume": {"claim": {"name": "a"}}}
+AGENTS = {"agent": {"hostPath": {"path": "/srv/a"}}}
 
 
 @pytest.mark.parametrize("size", ["1048575", "0.5", "1k", "8388608t"])
@@ -187,8 +184,14 @@ CLAIM = {"claim": {"name": "a"}}
     ("said", "field"),
     [
         (lambda size: {"pod": {"ephemeralStorage": size}}, "pod.ephemeralStorage"),
-        (lambda size: {"volume": {"emptyDir": {"sizeLimit": size}}}, "workspace.volume.emptyDir.sizeLimit"),
-        (lambda size: {"volume": {"template": {"size": size}}}, "workspace.volume.template.size"),
+        (
+            lambda size: {"workspace": {"volume": {"emptyDir": {"sizeLimit": size}}}},
+            "workspace.volume.emptyDir.sizeLimit",
+        ),
+        (
+            lambda size: {"workspace": {"volume": {"template": {"size": size}}}},
+            "workspace.volume.template.size",
+        ),
     ],
 )
 def test_sizes_of_disks_that_nobody_means(size: str, said: Any, field: str) -> None:
@@ -199,28 +202,122 @@ def test_sizes_of_disks_that_nobody_means(size: str, said: Any, field: str) -> N
     assert of_a_pod(**said("1m")) == []
 
 
+def test_every_size_that_nobody_means_is_told() -> None:
+    found = of_a_pod(
+        pod={"ephemeralStorage": "8388608t"}, workspace={"volume": {"emptyDir": {"sizeLimit": "1k"}}}
+    )
+
+    assert [message.partition(":")[0] for message in found] == [
+        "pod.ephemeralStorage",
+        "workspace.volume.emptyDir.sizeLimit",
+    ]
+
+
+@pytest.mark.parametrize("workspace", [CLAIM, AGENTS])
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"workdir": "/"}, "workspace.volume is mounted at container.workdir"),
-        ({"workdir": "//"}, "workspace.volume is mounted at container.workdir"),
-        ({"workdir": "/tmp/"}, "container.tmpfs and workspace.volume are both at /tmp"),
-        (
-            {"workdir": "/a", "tmpfs": ("/b", "/a/.:size=1m")},
-            "container.tmpfs and workspace.volume are both at /a",
-        ),
+        ({"workdir": "/"}, "workspace is mounted at container.workdir"),
+        ({"workdir": "//"}, "workspace is mounted at container.workdir"),
+        ({"workdir": "/tmp/"}, "container.tmpfs and workspace are both at /tmp"),
+        ({"workdir": "/a", "tmpfs": ("/b", "/a/.:size=1m")}, "container.tmpfs and workspace are both at /a"),
     ],
 )
-def test_a_volume_without_a_place(fields: dict[str, Any], message: str) -> None:
-    (found,) = of_a_pod(**fields, volume=CLAIM)
+def test_a_workspace_without_a_place(fields: dict[str, Any], workspace: dict[str, Any], message: str) -> None:
+    (found,) = of_a_pod(**fields, workspace=workspace)
 
     assert found.startswith(message)
-    assert of_a_pod(**fields) == [], "nobody asked for a volume"
+    assert of_a_pod(**fields) == [], "nobody asked for one"
 
 
 @pytest.mark.parametrize("workdir", ["/tmp/a", "/tmpx", "/workspace"])
-def test_a_volume_beside_or_inside_what_is_temporary(workdir: str) -> None:
-    assert of_a_pod(workdir=workdir, volume=CLAIM) == []
+def test_a_workspace_beside_or_inside_what_is_temporary(workdir: str) -> None:
+    assert of_a_pod(workdir=workdir, workspace=CLAIM) == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"workspace": {"access": "ro"}}, "workspace.access: ro is access to the agent's own workspace"),
+        ({"workspace": {"access": "rw", **CLAIM}}, "workspace.access: rw is access"),
+        (
+            {"workspace": {"access": "rw", "agent": {"configMap": {"name": "souls"}}}},
+            "workspace.access: rw needs a workspace that can be written to",
+        ),
+        ({"workdir": "/agent", "workspace": {"access": "ro", **AGENTS}}, "container.workdir: '/agent'"),
+        ({"workdir": "/agent/x", "workspace": {"access": "ro", **AGENTS}}, "container.workdir: '/agent/x'"),
+    ],
+)
+def test_access_that_cannot_be_given(fields: dict[str, Any], message: str) -> None:
+    (found,) = of_a_pod(**fields)
+
+    assert found.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("path", "access", "what"),
+    [
+        ("/workspace/skills", "none", "the agent's skills are"),
+        ("/workspace/skills/", "rw", "the agent's skills are"),
+        ("/workspace/x/../skills/one", "ro", "the agent's skills are"),
+        ("/agent", "ro", "the agent's own workspace is"),
+        ("/agent/notes:size=1m", "ro", "the agent's own workspace is"),
+    ],
+)
+def test_nothing_to_write_to_hides_what_may_only_be_read(path: str, access: str, what: str) -> None:
+    (found,) = of_a_pod(tmpfs=(path,), workspace={"access": access, **AGENTS})
+
+    assert found.startswith("container.tmpfs: /")
+    assert f"is where {what} mounted, to be read only" in found
+
+
+@pytest.mark.parametrize(
+    ("path", "workspace"),
+    [
+        ("/workspace/skills", {}),
+        ("/workspace/skills", {"agent": {"configMap": {"name": "souls"}}}),
+        ("/workspace/skills2", {"access": "ro", **AGENTS}),
+        ("/agent", {"access": "rw", **AGENTS}),
+        ("/agents", {"access": "ro", **AGENTS}),
+    ],
+)
+def test_where_nothing_is_to_be_read_there_is_room(path: str, workspace: dict[str, Any]) -> None:
+    assert of_a_pod(tmpfs=(path,), workspace=workspace) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/workspace", "pod.mounts: '/workspace' is refused"),
+        ("/agent/x", "pod.mounts: '/agent/x' is refused"),
+        ("/proc/x", "pod.mounts: '/proc/x' is refused"),
+        ("/x/../", "pod.mounts: '/x/../' is refused"),
+        ("/tmp/", "pod.mounts and container.tmpfs both have /tmp"),
+    ],
+)
+def test_a_shared_volume_without_a_place(path: str, message: str) -> None:
+    (found,) = of_a_pod(pod={"mounts": [{"path": path, "claim": {"name": "a"}}]})
+
+    assert found.startswith(message)
+
+
+def test_the_place_of_skills_is_taken_where_there_are_any() -> None:
+    mounts = {"mounts": [{"path": "/workspace/skills", "claim": {"name": "a"}}]}
+
+    assert of_a_pod(pod=mounts) == []
+    (found,) = of_a_pod(pod=mounts, workspace=AGENTS)
+    assert found.startswith("pod.mounts: '/workspace/skills' is refused")
+
+
+def test_a_bind_and_a_shared_volume_at_one_place() -> None:
+    under = policy(
+        container={"binds": ["/srv/a:/a"]}, pod={"mounts": [{"path": "/a", "claim": {"name": "a"}}]}
+    )
+
+    problem = resolved(under=under, operated=pods(ceilings={"bindRoots": ["/srv"]})).problem
+
+    assert problem is not None
+    assert problem.message == "pod.mounts and container.binds both have /a; leave one out"
 
 
 def test_what_is_wrong_with_pods_does_not_trouble_containers() -> None:

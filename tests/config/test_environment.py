@@ -117,6 +117,7 @@ def test_an_agents_list_replaces_the_policys() -> None:
         ("A", "x\0y", "NUL"),
         ("GH_TOKEN", "\0", "NUL"),
         ("A", "€" * 65536, "128 KiB"),
+        ("A", "x" * (128 * 1024 - 2), "128 KiB"),
         ("A-B", "x", "a name that is none"),
         ("", "x", "a name that is none"),
         ("A\n", "x", "a name that is none"),
@@ -133,6 +134,11 @@ def test_what_no_program_can_be_given(name: str, value: str, why: str) -> None:
 
 def test_the_longest_value_that_admission_lets_in_is_given() -> None:
     assert not list(check({"A" * 256: "x" * 32768, "B": "A" * 100 + "==", "EMPTY": ""}))
+
+
+def test_the_longest_value_that_linux_gives_to_a_program_is_given() -> None:
+    # With the name, the equals sign and the NUL at its end these are 128 KiB.
+    assert not list(check({"A": "x" * (128 * 1024 - 3)}))
 
 
 def test_a_message_never_holds_a_value() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.examples import container, made_from, pod, pods, policy, resolved, sandbox
+from config.examples import container, made_from, operator, pod, pods, policy, resolved, sandbox
 from sandkeeper.api.container import ContainerTemplate, Ulimit
 from sandkeeper.api.egress import PodEgress
 from sandkeeper.api.pod import PodTemplate
@@ -22,7 +22,9 @@ from sandkeeper.config.pod import (
     Egress,
     EmptyDirVolume,
     HostPathVolume,
+    SharedMount,
 )
+from sandkeeper.config.sources import ClaimSource, ConfigMapSource, HostSource
 
 NAMES = st.sampled_from(["A", "B", "C"])
 CONTAINERS = st.builds(
@@ -146,11 +148,46 @@ def test_every_field_of_pods_is_replaced_by_itself_and_whole(a: PodTemplate, b: 
         assert getattr(merged, name) == (getattr(a, name) if value is None else value)
 
 
-@pytest.mark.parametrize("field", sorted(PodTemplate.model_fields))
+@pytest.mark.parametrize("field", sorted(set(PodTemplate.model_fields) - {"mounts"}))
 def test_no_field_of_pods_gets_lost(field: str) -> None:
     value: Any = object()
 
     assert getattr(merge_pods([PodTemplate.model_construct(**{field: value}), pod()]), field) is value
+
+
+def test_mounts_of_all_levels_are_mounted_and_the_narrowest_has_a_path() -> None:
+    shared, own = {"claim": {"name": "shared", "subPath": "a"}}, {"configMap": {"name": "own"}}
+    under = policy(
+        pod={"mounts": [{"path": "/a", **shared}, {"path": "/b/", **shared, "readOnly": False}]},
+        agents=[{"id": "dev", "pod": {"mounts": [{"path": "/x/../a", **own}]}}],
+    )
+
+    assert made_from(resolved(under=under, operated=pods())).pod.mounts == (
+        SharedMount(path="/a", source=ConfigMapSource("own")),
+        SharedMount(path="/b", source=ClaimSource(name="shared", sub_path="a"), read_only=False),
+    )
+
+
+def test_each_field_of_the_workspace_is_replaced_by_itself() -> None:
+    under = policy(
+        workspace={
+            "agent": {"hostPath": {"path": "/srv/agents/{agentId}/"}},
+            "volume": {"hostPath": {"path": "/srv/copies/{agentId}/{agentId}"}},
+        },
+        agents=[
+            {"id": "dev", "workspace": {"access": "ro"}},
+            {"id": "ops", "workspace": {"access": "rw", "agent": {"hostPath": {"path": "/srv/ops"}}}},
+        ],
+    )
+    operated = operator(ceilings={"bindRoots": ["/srv"]})
+
+    dev = made_from(resolved(under=under, operated=operated))
+    ops = made_from(resolved(sandbox(agentId="ops"), under=under, operated=operated))
+
+    assert (dev.access, dev.agent) == ("ro", HostSource("/srv/agents/dev"))
+    assert dev.workspace == HostPathVolume("/srv/copies/dev/dev")
+    assert (ops.access, ops.agent) == ("rw", HostSource("/srv/ops"))
+    assert ops.workspace == DEFAULT_WORKSPACE
 
 
 def test_an_agent_may_take_away_what_the_policy_says_about_pods() -> None:
@@ -251,6 +288,7 @@ def test_everything_about_pods_is_resolved() -> None:
             "annotations": {"c": "d"},
             "ephemeralStorage": "1g",
             "gpuResource": "amd.com/gpu",
+            "mounts": [{"path": "/data", "claim": {"name": "data"}}],
             "egress": {"internet": True},
         },
     )
@@ -282,7 +320,87 @@ def test_everything_about_pods_is_resolved() -> None:
         "annotations": {"c": "d"},
         "ephemeral_storage": 2**30,
         "gpu_resource": "amd.com/gpu",
+        "mounts": ({"path": "/data", "source": {"name": "data", "sub_path": ""}, "read_only": True},),
         "egress": {"dns": False, "internet": True, "to": ()},
+    }
+
+
+def test_everything_about_containers_is_resolved() -> None:
+    under = policy(
+        container={
+            "image": "example.org/a:1",
+            "containerPrefix": "box-",
+            "workdir": "/work//.",
+            "readOnlyRoot": False,
+            "tmpfs": ["/tmp/:size=1m"],
+            "network": "lan",
+            "user": "1001",
+            "capDrop": ["CAP_NET_RAW", "NET_RAW", "ALL"],
+            "env": {"LANG": "de"},
+            "setupCommand": "true",
+            "setupTimeoutSeconds": 7,
+            "pidsLimit": 5,
+            "memory": "1g",
+            "memorySwap": "2g",
+            "cpus": 1.5,
+            "gpus": "all",
+            "ulimits": {"nofile": {"soft": 1, "hard": 2}},
+            "seccompProfile": "strict",
+            "apparmorProfile": "tight",
+            "dns": ["192.0.2.1"],
+            "extraHosts": ["db:192.0.2.2"],
+            "binds": ["/srv/a:/a"],
+            "init": False,
+            "imageFallback": True,
+        },
+        workspace={
+            "access": "ro",
+            "agent": {"hostPath": {"path": "/srv/agent/"}},
+            "volume": {"hostPath": {"path": "/srv/copy"}},
+        },
+    )
+    operated = operator(
+        ceilings={
+            "bindRoots": ["/srv"],
+            "networks": ["lan"],
+            "users": ["1001"],
+            "gpus": True,
+            "apparmorProfiles": ["tight"],
+        }
+    )
+
+    config = asdict(made_from(resolved(under=under, operated=operated)))
+
+    assert config.pop("pod") == asdict(DEFAULT_POD)
+    assert config == {
+        "backend": "docker",
+        "image": "example.org/a:1",
+        "container_prefix": "box-",
+        "workdir": "/work",
+        "read_only_root": False,
+        "tmpfs": ("/tmp:size=1m",),
+        "network": "lan",
+        "user": "1001:1001",
+        "cap_drop": ("NET_RAW", "ALL"),
+        "env": {"LANG": "de"},
+        "setup_command": "true",
+        "setup_timeout_seconds": 7,
+        "pids_limit": 5,
+        "memory": 2**30,
+        "memory_swap": 2**31,
+        "milli_cpus": 1500,
+        "gpus": "all",
+        "ulimits": {"nofile": {"soft": 1, "hard": 2}},
+        "seccomp_profile": "strict",
+        "apparmor_profile": "tight",
+        "dns": ("192.0.2.1",),
+        "extra_hosts": ("db:192.0.2.2",),
+        "binds": ("/srv/a:/a:ro",),
+        "init": False,
+        "image_fallback": True,
+        "access": "ro",
+        "agent": {"path": "/srv/agent"},
+        "workspace": {"path": "/srv/copy"},
     }
 
 

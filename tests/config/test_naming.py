@@ -20,6 +20,7 @@ from sandkeeper.config.naming import (
     pod_labels,
     runtime_name,
     slug,
+    wiped_for,
 )
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -116,6 +117,13 @@ def test_names_people_will_see() -> None:
     assert installation_id(kube_system_uid="u", namespace="n", release="r") == "25b7961fe90a68f9"
 
 
+def test_names_of_free_text_never_change_either() -> None:
+    key = RuntimeKey("team", "0f6c", "default", "agent:dev:session:größe \ud800")
+
+    assert runtime_name("sbx-", key, "i") == "sbx-agent-dev-session-gr-e-bzx5ci4p6ggdc"
+    assert key_hash(key, "i") == "0e6fd1238ff18c314d7388e917c1945c1c61c09c"
+
+
 def test_an_installation_is_cluster_namespace_and_release() -> None:
     ids = {
         installation_id(kube_system_uid=uid, namespace=namespace, release=release)
@@ -136,6 +144,21 @@ def test_labels_prove_the_key(*, key: RuntimeKey, installation: str, setup: bool
     assert (found.get(Label.SETUP) == "true") is setup
     assert found[Label.CONFIG_HASH] == "v1-0"
     assert all(type(name) is str for name in found), "a client may not know what to do with an enum"
+
+
+def test_a_runtime_carries_the_wipes_that_are_done_with() -> None:
+    for marks in (
+        labels(KEY, installation="i", config_hash="v1-0", wiped_for=("0f", "a1")),
+        pod_annotations(KEY, config_hash="v1-0", wiped_for=("0f", "a1")),
+    ):
+        assert marks["sandkeeper.dev/wiped-for"] == "0f a1"
+        assert wiped_for(marks) == {"0f", "a1"}
+    for marks in (
+        labels(KEY, installation="i", config_hash="v1-0"),
+        pod_annotations(KEY, config_hash="v1-0"),
+    ):
+        assert Label.WIPED_FOR not in marks
+        assert wiped_for(marks) == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,16 @@ def test_the_ceilings_allow_nothing_by_default() -> None:
         {"ceilings": {"bindRoots": ["/srv/../etc"]}},
         {"ceilings": {"breakGlass": ["everything"]}},
         {"ceilings": {"privileged": True}},
+        {"ceilings": {"users": ["root"]}},
+        {"ceilings": {"users": ["-1"]}},
+        {"ceilings": {"users": ["\u0660"]}},
+        {"ceilings": {"images": ["a*b"]}},
+        {"ceilings": {"memory": "lots"}},
+        {"ceilings": {"memory": "5m"}},
+        {"ceilings": {"memory": "999999999999999t"}},
+        {"ceilings": {"cpus": 0}},
+        {"ceilings": {"pidsLimit": 0}},
+        {"ceilings": {"pidsLimit": 100}, "backends": ["pod"]},
         {"ceilings": {"egress": ["everything"]}},
         {"ceilings": {"egress": ["DNS"]}},
         {"ceilings": {"egress": ["10.1.0.0"]}},
@@ -35,6 +45,15 @@ def test_the_ceilings_allow_nothing_by_default() -> None:
 def test_a_mistake_is_not_passed_over(fields: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         OperatorConfig.model_validate(fields)
+
+
+def test_users_are_numbers() -> None:
+    assert Ceilings.model_validate({"users": ["0", "00"]}).users == ("0", "0")
+
+
+@pytest.mark.parametrize("backends", [["docker"], ["pod", "docker"]])
+def test_a_limit_on_processes_is_for_an_operator_that_makes_containers(backends: list[str]) -> None:
+    OperatorConfig.model_validate({"ceilings": {"pidsLimit": 100}, "backends": backends})
 
 
 def test_nothing_is_taken_for_enforced_that_nobody_states() -> None:

@@ -18,6 +18,7 @@ from config.examples import (
     sandbox,
 )
 from sandkeeper.api.conditions import Reason
+from sandkeeper.api.policy import Backend
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.operator import OperatorConfig
 from sandkeeper.config.resolution import Problem, Resolution
@@ -189,6 +190,14 @@ def test_more_problems_than_anybody_reads() -> None:
     assert problem.message.endswith("; and 4 more")
 
 
+def test_as_many_problems_as_anybody_reads() -> None:
+    problem = resolved(under=policy(container={"binds": [f"/etc/{n}:/x{n}" for n in range(5)]})).problem
+
+    assert problem is not None
+    assert problem.message.count("/etc/") == 5
+    assert " more" not in problem.message
+
+
 FREE_TEXTS = (
     "network",
     "user",
@@ -233,10 +242,24 @@ def test_resolving_never_raises_and_never_lets_garbage_through(
     if resolution.config is not None:
         assert not resolution.config.binds, "without bind roots no bind gets through"
         assert resolution.config.network == "none"
-        assert resolution.config.user == "auto" or int(resolution.config.user.partition(":")[0]) > 0
+        user = resolution.config.user
+        assert user == "auto" or all(int(number) > 0 for number in user.split(":", maxsplit=1))
+        assert user == "auto" or ":" in user, "an engine would take root's group"
 
 
 def test_the_same_input_gives_the_same_answer() -> None:
     under = policy(container={"env": {"A": "1", "B": "2"}, "memory": "1g"})
 
     assert resolved(under=under) == resolved(under=under)
+
+
+@pytest.mark.parametrize(
+    ("backends", "told"), [(["docker"], "docker"), ([], "none"), (["docker", "docker"], "docker, docker")]
+)
+def test_a_backend_that_nobody_serves(backends: list[str], told: str) -> None:
+    operated = operator().model_copy(update={"backends": tuple(map(Backend, backends))})
+
+    problem = resolved(under=policy(backend="pod"), operated=operated).problem
+
+    assert problem is not None
+    assert problem.message.startswith(f"backend: this operator does not serve pod; it serves {told}")

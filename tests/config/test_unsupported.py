@@ -34,8 +34,6 @@ ON_PODS: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"gpus": "all"}, "container.gpus: all", "give a count"),
     ({"gpus": "device=0"}, "container.gpus: device=0", "give a count"),
-    ({"user": "auto"}, "container.user: auto", "uid:gid"),
-    ({"binds": ["/srv/a:/a", "/srv/b:/b"]}, "container.binds: /srv/a:/a, /srv/b:/b", "workspace.volume"),
     ({"imageFallback": True}, "container.imageFallback: True", "leave imageFallback out"),
     (
         {"apparmorProfile": "docker-default"},
@@ -138,12 +136,71 @@ def test_what_a_pod_can_have(said: dict[str, Any]) -> None:
     made_from(resolved(under=policy(container=said), operated=pods(ceilings=GENEROUS)))
 
 
+def test_whose_a_directory_is_a_pod_cannot_know_beforehand() -> None:
+    under = policy(container={"user": "auto"}, workspace=AGENTS_OWN)
+
+    problem = resolved(under=under, operated=pods(ceilings=GENEROUS)).problem
+
+    assert problem is not None
+    assert problem.reason is Reason.UNSUPPORTED_FIELD
+    assert problem.message.startswith("container.user: auto, set by the policy, is not supported")
+    made_from(resolved(under=under, operated=operator(ceilings=GENEROUS)))
+
+
+@pytest.mark.parametrize(
+    "workspace",
+    [{}, {"volume": {"emptyDir": {}}}],
+)
+def test_whose_a_directory_is_nobody_knows_where_there_is_none(workspace: dict[str, Any]) -> None:
+    under = policy(container={"user": "auto"}, workspace=workspace)
+
+    problem = resolved(under=under, operated=operator(ceilings=GENEROUS)).problem
+
+    assert problem is not None
+    assert problem.reason is Reason.UNSUPPORTED_FIELD
+    assert problem.message.startswith("container.user: auto, set by the policy, is whoever owns")
+
+
+AGENTS_OWN = {"access": "rw", "agent": {"hostPath": {"path": "/srv/agents/{agentId}"}}}
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [
+        ({"claim": {"name": "agents"}}, "workspace.agent.claim"),
+        ({"configMap": {"name": "souls"}}, "workspace.agent.configMap"),
+    ],
+)
+def test_what_an_agents_workspace_cannot_be_for_a_container(agent: dict[str, Any], told: str) -> None:
+    root = {"hostPath": {"path": "/srv/sandboxes"}}
+    under = policy(workspace={"agent": agent, "volume": root})
+
+    problem = resolved(under=under, operated=operator(ceilings=GENEROUS)).problem
+
+    assert problem is not None
+    assert problem.reason is Reason.UNSUPPORTED_FIELD
+    assert problem.message.startswith(f"{told}, set by the policy, is not supported by the backend docker: ")
+    made_from(resolved(under=under, operated=pods(ceilings=GENEROUS)))
+
+
+@pytest.mark.parametrize("access", ["none", "ro"])
+@pytest.mark.parametrize("volume", [{}, {"volume": {"emptyDir": {}}}])
+def test_a_copy_for_a_container_is_made_on_the_host(access: str, volume: dict[str, Any]) -> None:
+    under = policy(workspace={**AGENTS_OWN, "access": access, **volume})
+
+    problem = resolved(under=under, operated=operator(ceilings=GENEROUS)).problem
+
+    assert problem is not None
+    assert problem.reason is Reason.UNSUPPORTED_FIELD
+    assert "workspace.volume.hostPath" in problem.message
+    made_from(resolved(under=under, operated=pods(ceilings=GENEROUS)))
+
+
 @pytest.mark.parametrize(
     ("volume", "told"),
     [
         ({"claim": {"name": "a"}}, "workspace.volume.claim"),
         ({"template": {"size": "1g"}}, "workspace.volume.template"),
-        ({"hostPath": {"path": "/srv/a"}}, "workspace.volume.hostPath"),
         ({"emptyDir": {"sizeLimit": "1g"}}, "workspace.volume.emptyDir.sizeLimit"),
     ],
 )

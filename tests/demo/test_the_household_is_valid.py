@@ -9,15 +9,17 @@ import yaml
 
 from demo import household, operator_process
 from demo.belongings import Belongings
-from demo.places import MANIFESTS, Places, manifest
+from demo.places import MANIFESTS, Places
 from sandkeeper.api.base import Spec
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.policy import AgentSandboxPolicySpec, Backend
 from sandkeeper.api.sandbox import SandboxSpec
+from sandkeeper.api.workspace import Access
 from sandkeeper.config import binds
 from sandkeeper.config.operator import Ceilings, OperatorConfig
 from sandkeeper.config.resolution import Resolution
 from sandkeeper.config.resolve import resolve
+from sandkeeper.config.sources import HostSource
 
 MODELS: dict[str, type[Spec]] = {"AgentSandboxPolicy": AgentSandboxPolicySpec, "Sandbox": SandboxSpec}
 PLACES = Places.from_environment({"SANDKEEPER_STATE": "/srv/demo/bed", "HOME": "/nowhere"})
@@ -48,7 +50,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 def resolutions(backend: Backend, *names: str) -> dict[str, Resolution]:
     """What the Sandboxes of manifests come down to under the operator of the demo."""
-    found = [document for name in names for document in documents(manifest(name, backend))]
+    found = [document for name in names for document in documents(MANIFESTS / name)]
     policies = {
         ("household", each["metadata"]["name"]): AgentSandboxPolicySpec.model_validate(each["spec"])
         for each in found
@@ -75,6 +77,10 @@ def test_everybody_gets_what_the_household_promises(backend: Backend) -> None:
     assert set(made) == {"rain", "tio-claude", "rain-evening"}
     assert {config.backend for config in made.values()} == {backend}
     assert found["rain"].key == found["rain-evening"].key
+    assert made["rain"].agent == HostSource(f"{PLACES.household}/rain")
+    assert {(config.access, config.binds) for config in made.values()} == {
+        (Access.RW, (f"{PLACES.household}/shared:/workspace/shared:rw",))
+    }
     # Quoted as it is, off is a word and not false.
     assert found["test-local"].key is None
 
@@ -83,11 +89,7 @@ def test_trespassers_are_refused(backend: Backend) -> None:
     found = resolutions(backend, "trespass.yaml")
     reasons = {name: each.problem and each.problem.reason for name, each in found.items()}
     # Where the link leads, only the machine knows on which it lies.
-    others: dict[Backend, dict[str, Reason | None]] = {
-        Backend.DOCKER: {"trespasser-by-link": None},
-        Backend.POD: {"trespasser-by-bind": Reason.UNSUPPORTED_FIELD},
-    }
-    assert reasons == {"trespasser-by-dots": Reason.BIND_REFUSED, **others[backend]}
+    assert reasons == {"trespasser-by-dots": Reason.BIND_REFUSED, "trespasser-by-link": None}
 
 
 @pytest.mark.parametrize(
@@ -107,21 +109,12 @@ def test_two_demos_have_two_households() -> None:
 
 def test_what_was_written_in_the_household_stays(tmp_path: Path) -> None:
     for _ in range(2):
-        household.ensure(tmp_path / "home", "rain", "rain/shared")
-        household.ensure_common(tmp_path / "home", "workspaces")
-        for folder in ("rain", "workspaces"):
+        household.ensure(tmp_path / "home")
+        for folder in ("rain", "shared"):
             with (tmp_path / "home" / folder / "MEMORY.md").open("a", encoding="utf-8") as memory:
                 memory.write("more\n")
-    for folder in ("rain", "workspaces"):
+    for folder in ("rain", "shared"):
         assert (tmp_path / "home" / folder / "MEMORY.md").read_text(encoding="utf-8") == "more\nmore\n"
-
-
-def test_what_is_made_in_the_common_directory_belongs_to_the_group(tmp_path: Path) -> None:
-    household.ensure_common(tmp_path / "home", "workspaces")
-    made = tmp_path / "home" / "workspaces" / "rain"
-    made.mkdir()
-    assert f":{made.stat().st_gid}" in household.owner()
-    assert (tmp_path / "home" / "workspaces").stat().st_mode & 0o777 == 0o770
 
 
 def test_belongings_are_remembered(tmp_path: Path) -> None:

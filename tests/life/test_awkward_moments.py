@@ -19,13 +19,13 @@ def test_what_was_stopped_for_longer_than_idle_is_started_and_not_pruned(
     operator: OperatorProcess, sandboxes: Sandboxes
 ) -> None:
     sandboxes.apply(
-        sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 5}),
+        sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 10}),
         sandboxes.sandbox("rain", state="Running"),
     )
     before = sandboxes.wait("rain", "Running")
     sandboxes.apply(sandboxes.sandbox("rain", state="Stopped"))
     sandboxes.wait("rain", "Stopped")
-    time.sleep(6)
+    time.sleep(11)
     assert sandboxes.condition("rain") == ("False", "Stopped")
     sandboxes.apply(sandboxes.sandbox("rain", state="Running"))
     assert sandboxes.wait("rain", "Running")["runtime"]["id"] == before["runtime"]["id"]
@@ -87,7 +87,7 @@ def test_a_preflight_is_made_for_each_replacement(
 def test_who_waits_for_its_turn_is_told_so_and_may_be_deleted(
     operator_factory: OperatorFactory, sandboxes: Sandboxes
 ) -> None:
-    operator_factory(removals={"perMinute": 1, "burst": 1}).wait_ready()
+    operator_factory(replacements={"perMinute": 1, "burst": 1}).wait_ready()
     names = [f"{agent}-{session}" for agent in "ab" for session in "12"]
     sandboxes.apply(
         sandboxes.policy(hotWindowSeconds=1),

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from support.cluster import OwnCluster, new_namespace
-from support.crds import CRDS
+from support.crds import install_crds
 from support.operator import OperatorProcess, Sandboxes
 from support.pods import POD_IMAGE, serving_pods
 from support.proxy import ApiProxy
@@ -23,8 +23,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("own-cluster")]
 
 @pytest.fixture
 def nodes(own_cluster: OwnCluster) -> Iterator[FakeNodes]:
-    own_cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
-    own_cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    install_crds(own_cluster)
     with own_cluster.fake_nodes(1, prefix="exact") as nodes:
         yield nodes
 

@@ -69,12 +69,15 @@ def test_a_change_while_hot_is_drift_and_replacement_when_cold(
 def test_idle_is_pruned_and_a_touch_brings_it_back(
     operator: OperatorProcess, sandboxes: Sandboxes, containers: Containers
 ) -> None:
-    sandboxes.apply(sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 3}), sandboxes.sandbox("rain"))
+    lasting = sandboxes.policy(hotWindowSeconds=1)
+    sandboxes.apply(lasting, sandboxes.sandbox("rain"))
     before = sandboxes.wait("rain", "Running")
+    sandboxes.apply(sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 3}))
     pruned = sandboxes.wait("rain", "Idle")
     assert pruned["phase"] == "Pruned"
     assert pruned["pruned"]["reason"] == "Idle"
     assert containers() == []
+    sandboxes.apply(lasting)
     sandboxes.touch("rain")
     after = sandboxes.wait("rain", "Running")
     assert after["runtime"]["id"] != before["runtime"]["id"]
@@ -207,6 +210,14 @@ def test_what_the_ceilings_do_not_allow_is_refused_with_the_fix(
     assert containers() == []
 
 
+def test_a_group_that_nobody_names_is_not_roots(
+    operator: OperatorProcess, sandboxes: Sandboxes, docker_client: docker.DockerClient
+) -> None:
+    sandboxes.apply(sandboxes.policy(container={"user": "1234"}), sandboxes.sandbox("rain"))
+    runtime = sandboxes.wait("rain", "Running")["runtime"]["id"]
+    assert docker_client.containers.get(runtime).exec_run(["id", "-G"]).output == b"1234\n"
+
+
 def test_setup_runs_once_and_its_failure_tells_what_it_said(
     operator: OperatorProcess, sandboxes: Sandboxes, docker_client: docker.DockerClient
 ) -> None:
@@ -273,11 +284,9 @@ def test_an_intent_that_cannot_be_read_is_told(operator: OperatorProcess, sandbo
 
 
 def test_pruned_for_long_is_deleted(operator: OperatorProcess, sandboxes: Sandboxes) -> None:
-    sandboxes.apply(
-        sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 2, "deleteAfterSeconds": 2}),
-        sandboxes.sandbox("rain"),
-    )
+    sandboxes.apply(sandboxes.policy(hotWindowSeconds=1), sandboxes.sandbox("rain"))
     sandboxes.wait("rain", "Running")
+    sandboxes.apply(sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 2, "deleteAfterSeconds": 2}))
     wait_for(
         lambda: "rain" not in sandboxes.kubectl("get", "sandboxes", "-o", "name"), what="the object is gone"
     )

@@ -1,6 +1,7 @@
 """The life of a sandbox as a Pod on the real node, as a user sees it through kubectl."""
 
 import json
+import re
 import time
 from typing import Any
 
@@ -146,13 +147,14 @@ def test_a_change_while_hot_is_drift_and_never_two_at_once(
 def test_idle_is_pruned_and_a_touch_brings_it_back(
     pod_operator: OperatorProcess, pod_sandboxes: Sandboxes, pods: Pods
 ) -> None:
-    pod_sandboxes.apply(
-        pod_sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 3}), pod_sandboxes.sandbox("rain")
-    )
+    lasting = pod_sandboxes.policy(hotWindowSeconds=1)
+    pod_sandboxes.apply(lasting, pod_sandboxes.sandbox("rain"))
     before = pod_sandboxes.wait("rain", "Running")
+    pod_sandboxes.apply(pod_sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 3}))
     pruned = pod_sandboxes.wait("rain", "Idle")
     assert pruned["phase"] == "Pruned"
     assert pods() == []
+    pod_sandboxes.apply(lasting)
     pod_sandboxes.touch("rain")
     after = pod_sandboxes.wait("rain", "Running")
     assert after["runtime"]["id"] != before["runtime"]["id"]
@@ -191,6 +193,38 @@ def test_setup_runs_once_and_its_failure_tells_the_end_of_its_output(
     message = pod_sandboxes.wait("bad", "SetupFailed")["message"]
     assert "exit code 3" in message
     assert "the disk *** is full" in message
+
+
+def test_a_setup_that_a_hardened_pod_cannot_run_says_what_to_change(
+    pod_operator: OperatorProcess, pod_sandboxes: Sandboxes
+) -> None:
+    # A server that is not there answers nobody, as where the network policy is enforced.
+    lost = {"setupCommand": "bash -c '> /dev/tcp/packages.example/80'", "dns": ["192.0.2.53"]}
+    pod_sandboxes.apply(
+        pod_sandboxes.policy(
+            agents=[
+                {"id": "packages", "container": {"setupCommand": "apt-get update && apt-get install -y jq"}},
+                {"id": "network", "container": lost},
+                {"id": "other", "container": {"setupCommand": "cat /no/such/file"}},
+            ]
+        ),
+        *(pod_sandboxes.sandbox(name) for name in ("packages", "network", "other")),
+    )
+
+    def told(name: str) -> list[str]:
+        return re.findall(r" set ([\w.]+) ", pod_sandboxes.wait(name, "SetupFailed")["message"])
+
+    assert told("packages") == [
+        "pod.egress.dns", "container.readOnlyRoot", "container.user", "container.capDrop"
+    ]  # fmt: skip
+    assert told("network") == ["pod.egress.dns"]
+    assert told("other") == []
+    wait_for(
+        lambda: (
+            "ceilings.capabilities has to list them" in pod_sandboxes.kubectl("get", "events", "-o", "yaml")
+        ),
+        what="an Event has room for all of it",
+    )
 
 
 def test_a_restart_of_the_operator_touches_nothing(
@@ -235,9 +269,8 @@ def test_kubectl_tells_the_story(
     pod_operator: OperatorProcess, pod_sandboxes: Sandboxes, pods: Pods, containers: Any
 ) -> None:
     """What a user asks first, and what he sees: wait, get -o wide, describe with its Events in order, exec, logs."""
-    pod_sandboxes.apply(
-        pod_sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 3}), pod_sandboxes.sandbox("rain")
-    )
+    lasting = pod_sandboxes.policy(hotWindowSeconds=1)
+    pod_sandboxes.apply(lasting, pod_sandboxes.sandbox("rain"))
     pod_sandboxes.kubectl("wait", "--for=condition=Ready", "sandbox/rain", "--timeout=60s")
     header, row = pod_sandboxes.kubectl("get", "sbx", "rain", "-o", "wide").splitlines()
     status = pod_sandboxes.status("rain")
@@ -247,7 +280,9 @@ def test_kubectl_tells_the_story(
     name = pods()[0]["metadata"]["name"]
     assert pod_sandboxes.kubectl("exec", name, "--", "echo", "here") == "here\n"
     assert pod_sandboxes.kubectl("logs", name) == ""
+    pod_sandboxes.apply(pod_sandboxes.policy(hotWindowSeconds=1, prune={"idleSeconds": 3}))
     pod_sandboxes.kubectl("wait", "--for=jsonpath={.status.phase}=Pruned", "sandbox/rain", "--timeout=60s")
+    pod_sandboxes.apply(lasting)
     pod_sandboxes.touch("rain")
     pod_sandboxes.wait("rain", "Running")
 

@@ -9,13 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import kubernetes.config
 import pytest
 import yaml
 
-from sandkeeper.api.names import GROUP
 from support.cluster import OwnCluster
-from support.crds import CRDS, wait_until_served
+from support.crds import install_crds
 from support.operator import OperatorProcess, Sandboxes
 from support.pods import POD_IMAGE, serving_pods
 from support.waiting import wait_for
@@ -38,12 +36,7 @@ def nodes(own_cluster: OwnCluster) -> Iterator[FakeNodes]:
 @pytest.fixture
 def place(own_cluster: OwnCluster) -> str:
     """A namespace of a cluster that has our kinds."""
-    own_cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
-    made = kubernetes.config.new_client_from_config(  # type: ignore[no-untyped-call]
-        config_file=str(own_cluster.kubeconfig)
-    )
-    with made as client:
-        wait_until_served(client, group=GROUP)
+    install_crds(own_cluster)
     # It goes with the cluster.
     own_cluster.kubectl("create", "namespace", "many")
     own_cluster.kubectl("-n", "many", "wait", "--for=create", "serviceaccount/default", "--timeout=20s")

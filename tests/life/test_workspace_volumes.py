@@ -4,16 +4,11 @@ The cluster of the test bed has no provisioner: its volumes are directories of i
 """
 
 import json
-import os
 import re
 import subprocess
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import installation_id, runtime_name
@@ -22,85 +17,10 @@ from support.cluster import HARDENED_POD, Cluster
 from support.how_tos import HowTo
 from support.operator import OperatorFactory, OperatorProcess, Sandboxes
 from support.pods import POD_IMAGE, Pods, serving_pods
+from support.volumes import GROUP, SHARED, Volumes, claim
 from support.waiting import wait_for
-from testbed.providers import Provider
 
 pytestmark = [pytest.mark.cluster]
-
-GROUP = 1000
-"""Of the user that sandboxes run as."""
-SHARED = 0o2770
-"""Mode of a directory in which the group may do everything, as the how-to has it."""
-
-
-class Volumes:
-    """Directories of this machine as volumes of the cluster, each for one claim of the test's namespace."""
-
-    def __init__(self, cluster: Cluster, namespace: str, root: Path) -> None:
-        self._cluster = cluster
-        self._namespace = namespace
-        self.root = root
-
-    def directory(self, name: str, *, mode: int = SHARED, group: int = GROUP) -> Path:
-        """Make a directory as an administrator would."""
-        path = self.root / name
-        path.mkdir(parents=True)
-        os.chown(path, 0, group)
-        path.chmod(mode)
-        return path
-
-    def bring(self, claim: str, *, access: str = "ReadWriteOnce", **directory: int) -> Path:
-        """Make a volume that the claim of this name gets, and nobody else; return its directory."""
-        path = self.directory(f"volume-{claim}", **directory)
-        volume = {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {
-                "name": f"{self._namespace}-{claim}",
-                "labels": {"kubernetes.io/metadata.name": self._namespace},
-            },
-            "spec": {
-                "capacity": {"storage": "20Gi"},
-                "accessModes": [access],
-                "persistentVolumeReclaimPolicy": "Retain",
-                "claimRef": {"namespace": self._namespace, "name": claim},
-                "hostPath": {"path": str(path), "type": "Directory"},
-            },
-        }
-        self._cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(volume))
-        return path
-
-    def clean_up(self) -> None:
-        """Take away what is of the whole cluster; before it, whatever is mounted."""
-        self._cluster.kubectl(
-            "-n", self._namespace, "delete", "sandboxes,pods,persistentvolumeclaims", "--all", "--timeout=50s"
-        )
-        chosen = f"kubernetes.io/metadata.name={self._namespace}"
-        self._cluster.kubectl("delete", "persistentvolumes", "-l", chosen, "--timeout=50s")
-
-
-@pytest.fixture
-def volumes(cluster: Cluster, crds: Any, namespace: str) -> Iterator[Volumes]:
-    """Give volumes to the test's claims; they go with the test, and so do their directories."""
-    if cluster.known.provider is not Provider.LOCAL or os.geteuid() != 0:
-        pytest.skip(
-            "its volumes are directories of the node, which has to be this machine, of which we are root"
-        )
-    with tempfile.TemporaryDirectory(prefix="sk-volumes-") as root:
-        made = Volumes(cluster, namespace, Path(root))
-        try:
-            yield made
-        finally:
-            made.clean_up()
-
-
-def claim(name: str, *, access: str = "ReadWriteOnce") -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name},
-        "spec": {"accessModes": [access], "resources": {"requests": {"storage": "1Gi"}}},
-    }
 
 
 def kept_in(kind: str, **fields: Any) -> dict[str, Any]:
@@ -401,7 +321,7 @@ def test_a_directory_of_the_node_is_for_the_installer_to_allow(  # noqa: PLR0917
     )
     assert pods() == []
     without.stop()
-    operator_factory(**serving_pods(ceilings={"bindRoots": [str(volumes.root)]})).wait_ready()
+    operator_factory(**serving_pods(ceilings={"bindRoots": [str(disk)]})).wait_ready()
     pod_sandboxes.wait("rain", "Running")
     assert run(pod_sandboxes, "rain", "echo rain > note; ls -A") == "note"
     assert [path.read_text() for path in disk.glob("*/note")] == ["rain\n"]
@@ -424,7 +344,7 @@ def test_a_directory_that_the_node_lacks_is_told_by_the_nodes_events(
     operator_factory: OperatorFactory, pod_sandboxes: Sandboxes, volumes: Volumes
 ) -> None:
     missing = volumes.root / "not-yet"
-    operator_factory(**serving_pods(ceilings={"bindRoots": [str(volumes.root)]})).wait_ready()
+    operator_factory(**serving_pods(ceilings={"bindRoots": [str(missing)]})).wait_ready()
     pod_sandboxes.apply(
         pod_sandboxes.policy(workspace=kept_in("hostPath", path=str(missing))), pod_sandboxes.sandbox("rain")
     )
@@ -504,28 +424,34 @@ def test_what_belongs_to_somebody_else_is_left_alone(  # noqa: PLR0917 - fixture
 def test_the_how_to_is_true(
     operator_factory: OperatorFactory, pod_sandboxes: Sandboxes, volumes: Volumes
 ) -> None:
-    agents = volumes.directory("srv/agents", mode=0o755, group=0)
-    how_to = HowTo("workspaces.md", instead={"/srv/household": str(agents.parent)})
+    household = volumes.directory("srv", mode=0o755, group=0)
+    how_to = HowTo("workspaces.md", section="With Pods", instead={"/srv/household": str(household)})
     (settings,) = how_to.settings
-    (shared, _) = how_to.manifests
+    (shared, _, config_map) = how_to.manifests
     (commands,) = how_to.commands
     operator_factory(**serving_pods(**settings)).wait_ready()
     subprocess.run(["sh", "-euc", commands], check=True)
-    volumes.bring("household", access="ReadWriteMany")
-    names = ("rain", "tio-claude", "test-local", "someone")
-    pod_sandboxes.apply(shared, how_to.policy("default", image=POD_IMAGE))
+    (household / "tio-claude/SOUL.md").write_text("the soul of tio")
+    disk = volumes.bring("household", access="ReadWriteMany")
+    names = ("rain", "tio-claude", "visitor", "builder", "test-local")
+    pod_sandboxes.apply(shared, config_map, how_to.policy("default", image=POD_IMAGE))
     pod_sandboxes.apply(*map(pod_sandboxes.sandbox, names))
     wait_for(lambda: len(claims_of(pod_sandboxes)) == 2, what="a claim is made")
     listed = pod_sandboxes.kubectl(
         "get", "pvc", "-l", "app.kubernetes.io/managed-by=sandkeeper", "-o", "name"
     )
     (made,) = (line.removeprefix("persistentvolumeclaim/") for line in listed.split())
-    volumes.bring(made)
+    builders = volumes.bring(made)
     for name in names:
         pod_sandboxes.wait(name, "Running")
-        assert run(pod_sandboxes, name, "touch note; ls -A") == "note"
-    (found,) = agents.glob("*/note")
-    assert found.parent.name.startswith("agent-tio-claude-")
-    (found,) = volumes.root.glob("volume-household/*/note")
-    assert found.parent.name.startswith("agent-someone-")
-    assert (volumes.root / f"volume-{made}" / "note").exists()
+        touched = run(pod_sandboxes, name, f"touch note shared/{name}; ls note")
+        assert ("Read-only file system" in touched) == (name == "visitor")
+    # Each where the policy says: the agent's own, a copy on the node, a claim made for it, nowhere that lasts.
+    assert (disk / "agents/rain/note").exists()
+    (copy,) = (household / "copies").glob("agent-tio-claude-*")
+    assert (copy / "note").exists()
+    assert (copy / "SOUL.md").read_text() == "the soul of tio"
+    assert not (household / "tio-claude/note").exists()
+    assert (builders / "note").exists()
+    assert run(pod_sandboxes, "visitor", "cat SOUL.md") == "You are a guest here."
+    assert {path.name for path in (disk / "shared").iterdir()} == set(names)

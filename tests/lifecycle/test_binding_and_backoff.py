@@ -29,6 +29,7 @@ def test_a_record_that_moves_leaves_the_runtime_behind() -> None:
         "pruned": Pruned(at=ago(HOUR), reason=Reason.IDLE, last_used=None),
         "hold": Hold(until="2030-01-01T00:00:00Z", since=ago(HOUR)),
         "recreate": "1",
+        "wipe": "1",
         "recoveries": 2,
     }
     moved = rebound(known(setup_complete=True, removing="r1", stopped=True, **kept))
@@ -67,6 +68,15 @@ def test_what_the_world_lacks_is_looked_for_every_minute() -> None:
 
 def test_what_cannot_be_made_is_tried_ever_later() -> None:
     assert waits(Reason.SETUP_FAILED, 8) == [5, 10, 20, 40, 80, 160, 300, 300]
+
+
+def test_that_the_engine_was_away_makes_no_row_longer() -> None:
+    assert waits(Reason.ENGINE_UNREACHABLE, 8) == [5] * 8
+    failure: Failure | None = None
+    for reason in (Reason.START_FAILED, *[Reason.ENGINE_UNREACHABLE] * 8, Reason.START_FAILED):
+        failure = next_failure(failure, reason=reason, message="", now=NOW, ran_for=None, jitter=1.0)
+    assert failure is not None
+    assert (failure.count, failure.retry_at) == (2, NOW + 10 * SECOND)
 
 
 def test_a_row_of_thousands_is_as_long_as_the_cap() -> None:

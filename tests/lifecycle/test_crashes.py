@@ -48,6 +48,39 @@ def is_asked_for_again() -> World:
     return world
 
 
+def is_to_have_a_fresh_copy() -> World:
+    world = settled("k1", "k1")
+    for box in world.boxes.values():
+        world.ask_for_a_fresh_copy(box)
+    return world
+
+
+def is_to_have_a_fresh_copy_as_one_of_two_wishes() -> World:
+    world = settled("k1", "k1")
+    world.ask_for_a_fresh_copy(world.boxes["box1"])
+    return world
+
+
+def is_to_have_a_fresh_copy_from_the_start() -> World:
+    world = World()
+    world.add("k1", SETUP, wipe="1")
+    world.add("k1", SETUP, wipe="2")
+    return world
+
+
+def is_woken_with_a_fresh_copy() -> World:
+    world = is_woken()
+    for box in world.boxes.values():
+        world.ask_for_a_fresh_copy(box)
+    return world
+
+
+def is_dead_and_to_have_a_fresh_copy() -> World:
+    world = is_to_have_a_fresh_copy()
+    world.change("k1", "r1", state=RuntimeState.FAILED)
+    return world
+
+
 def is_idle() -> World:
     world = settled("k1", "k1")
     world.time += IDLE
@@ -169,6 +202,11 @@ SCENES = [
     is_changed,
     is_changed_while_hot,
     is_asked_for_again,
+    is_to_have_a_fresh_copy,
+    is_to_have_a_fresh_copy_as_one_of_two_wishes,
+    is_to_have_a_fresh_copy_from_the_start,
+    is_woken_with_a_fresh_copy,
+    is_dead_and_to_have_a_fresh_copy,
     is_idle,
     is_too_old,
     is_woken,

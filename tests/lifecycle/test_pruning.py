@@ -448,3 +448,7 @@ def test_a_deadline_that_a_distrusted_clock_passed_is_looked_at_again_soon_but_n
     plan = decide(situation(idle(), clock_trusted=False, now=NOW + HOUR))
     assert plan.wake_at is not None
     assert SECOND < plan.wake_at - (NOW + HOUR) <= MINUTE
+
+
+def test_what_is_never_deleted_is_not_said_to_be() -> None:
+    assert decide(situation(pruned(), observed=None)).reports["a"].next is None

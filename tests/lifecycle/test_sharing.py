@@ -1,11 +1,13 @@
 """Several Sandboxes, one runtime: who rules, who counts, who hears what."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 from lifecycle.situations import (
     DAY,
     HOT,
     HOUR,
+    IDLE,
     MINUTE,
     NOW,
     OTHER_HASH,
@@ -23,7 +25,7 @@ from lifecycle.situations import (
     wanted,
 )
 from sandkeeper.api.conditions import Phase, Reason
-from sandkeeper.lifecycle import Create, Hold, RuntimeState, Stop, Unreachable, decide, relies
+from sandkeeper.lifecycle import Create, Hold, RuntimeState, Stop, Transition, Unreachable, decide, relies
 
 FIRST = ago(3 * DAY)
 
@@ -223,8 +225,44 @@ def test_it_is_not_let_go_while_nothing_is_known_or_all_is_frozen_or_it_is_pause
     assert (hands_off.rule, hands_off.effect) == ("paused", None)
 
 
+def test_it_is_not_let_go_by_a_clock_that_is_wrong_and_that_is_looked_at_again() -> None:
+    leaver, stayer = sandbox("a", desire=moved()), sandbox("b", last_used=raw(NOW))
+    plan = decide(situation(leaver, stayer, clock_trusted=False))
+    assert plan.reports["a"].record.runtime_id == "r1"
+    assert plan.reports["a"].readiness.ready is True
+    assert plan.wake_at is not None
+    assert plan.wake_at - NOW <= MINUTE
+    assert (
+        decide(situation(leaver, stayer, observed=None, clock_trusted=False)).reports["a"].record.runtime_id
+        is None
+    )
+
+
 def test_it_is_let_go_held_as_it_is_where_nothing_is_left() -> None:
     leaver = sandbox("a", desire=moved(), hold_until=raw(NOW + HOUR))
     plan = decide(situation(leaver, sandbox("b"), observed=None))
     assert plan.reports["a"].record.runtime_id is None
     assert plan.effect == Create(ruler="b", recovery=True)
+
+
+def test_when_what_they_share_is_replaced_is_told_to_all_alike() -> None:
+    other = wanted(OTHER_HASH)
+    early = sandbox("a", desire=other, record=known(last_used_at=ago(4 * MINUTE)))
+    late = sandbox("b", desire=other, record=known(last_used_at=ago(MINUTE)))
+
+    reports = decide(situation(early, late)).reports
+
+    assert {report.next for report in reports.values()} == {Transition(at=ago(MINUTE) + HOT, what="Replace")}
+
+
+def test_when_what_they_share_is_pruned_is_told_by_each_ones_own_last_use() -> None:
+    """Otherwise each use by one of them would be a write to all."""
+    early = sandbox("a", record=known(last_used_at=ago(14 * MINUTE)))
+    late = sandbox("b", record=known(last_used_at=ago(MINUTE)))
+
+    plan = decide(situation(early, late))
+
+    # Whole hot windows more than its own, and never later than in truth.
+    assert plan.reports["a"].next == Transition(at=ago(4 * MINUTE) + IDLE, what="Prune")
+    assert plan.reports["b"].next == Transition(at=ago(MINUTE) + IDLE, what="Prune")
+    assert plan.wake_at == ago(MINUTE) + IDLE + timedelta(milliseconds=1)

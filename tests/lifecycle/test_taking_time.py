@@ -5,6 +5,10 @@ from dataclasses import replace
 import pytest
 
 from lifecycle.situations import (
+    HOT,
+    HOUR,
+    MINUTE,
+    NOW,
     OTHER_HASH,
     SECOND,
     ago,
@@ -17,7 +21,7 @@ from lifecycle.situations import (
     wanted,
 )
 from sandkeeper.api.conditions import Phase, Reason
-from sandkeeper.lifecycle import Remove, RuntimeState, decide
+from sandkeeper.lifecycle import Remove, RuntimeState, Transition, decide
 
 STARTING = runtime(state=RuntimeState.STARTING, created_at=ago(SECOND))
 GOING = runtime(state=RuntimeState.TERMINATING)
@@ -133,3 +137,43 @@ def test_who_claims_nothing_keeps_nothing_running() -> None:
 def test_a_stop_is_told_when_it_is_done_or_takes_its_time() -> None:
     plan = decide(situation(sandbox(stopped=True), observed=GOING))
     assert (plan.rule, plan.passing, plan.effect) == ("stopped", True, None)
+
+
+def test_what_starts_again_is_looked_at_again() -> None:
+    starting, running = runtime(state=RuntimeState.STARTING), runtime()
+
+    assert decide(situation(sandbox(), observed=starting)).wake_at == NOW + 30 * SECOND
+    assert decide(situation(sandbox(), observed=running)).wake_at != NOW + 30 * SECOND
+
+
+def test_what_is_on_its_way_out_is_looked_at_soon() -> None:
+    soon = NOW + 5 * SECOND
+    for_ages = sandbox(record=known(last_used_at=ago(30 * 86400 * SECOND)))
+
+    assert decide(situation(observed=GOING)).wake_at == soon, "nobody claims it"
+    pruning = decide(situation(for_ages, observed=GOING))
+    assert (pruning.rule, pruning.effect, pruning.wake_at) == ("prune", None, soon)
+    assert decide(situation(sandbox(), observed=GOING)).wake_at == soon
+
+
+def test_what_is_kept_by_a_clock_that_can_be_trusted_is_not_looked_at_again_and_again() -> None:
+    held_back = sandbox(desire=wanted(OTHER_HASH, rollout_paused=True))
+
+    assert decide(situation(held_back, clock_trusted=False)).wake_at == NOW + 30 * SECOND
+    trusted = decide(situation(held_back)).wake_at
+    assert trusted is not None
+    assert trusted > NOW + HOUR
+
+
+def test_what_is_stopped_is_cold_and_pruned_by_its_idle_time_alone() -> None:
+    lately = sandbox(desire=wanted(idle=MINUTE), record=known(last_used_at=ago(SECOND)))
+
+    for state, at in ((RuntimeState.STOPPED, MINUTE), (RuntimeState.STARTING, HOT)):
+        following = decide(situation(lately, observed=runtime(state=state))).reports["a"].next
+        assert following == Transition(at=ago(SECOND) + at, what="Prune")
+
+
+def test_what_is_stopped_while_it_runs_is_recorded_as_what_it_is() -> None:
+    record = decide(situation(newcomer(stopped=True))).reports["a"].record
+
+    assert (record.runtime_id, record.stopped) == ("r1", True)

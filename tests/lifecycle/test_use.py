@@ -1,5 +1,7 @@
 """Last use, hold and recreate: what annotations mean."""
 
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -81,6 +83,26 @@ def test_a_time_with_its_offset_is_read(text: str, at: datetime) -> None:
 )
 def test_anything_else_is_not_a_time(text: str) -> None:
     assert parse_instant(text) is None
+
+
+@pytest.fixture
+def far_from_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", "XXX-05:45")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_utc")
+def test_what_zone_the_machine_is_in_does_not_matter() -> None:
+    assert time.timezone == -20700
+
+    at = parse_instant("2026-01-02T03:04:05+01:00")
+
+    assert at is not None
+    assert (at.tzinfo, at.isoformat()) == (UTC, "2026-01-02T02:04:05+00:00")
+    assert show_instant(at) == "2026-01-02T02:04:05Z"
 
 
 @given(st.text())
@@ -220,6 +242,16 @@ def test_a_new_value_begins_a_new_hold() -> None:
     claim = read(sandbox(hold_until=raw(NOW + 91 * DAY), record=old))
     assert claim.held_until == NOW + DAY
     assert claim.hold == Hold(until=raw(NOW + 91 * DAY), since=NOW)
+
+
+def test_by_a_clock_that_is_wrong_no_cap_begins() -> None:
+    given = situation(sandbox(hold_until=raw(NOW + 2 * DAY)), clock_trusted=False)
+    assert decide(given).reports["a"].record.hold is None
+    begun = decide(replace(given, clock_trusted=True)).reports["a"].record.hold
+    assert begun is not None
+    assert begun.since == NOW
+    kept = situation(sandbox(hold_until=begun.until, record=known(hold=begun)), clock_trusted=False)
+    assert decide(kept).reports["a"].record.hold == begun
 
 
 def test_a_cap_of_zero_is_no_cap() -> None:

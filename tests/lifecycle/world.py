@@ -5,9 +5,11 @@ report), so that a test can let anything happen there: a touch, a crash, a passi
 is asserted where it is done.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import count
+from typing import Any
 
 from lifecycle.situations import DAY, HOT, HOUR, IDLE, MINUTE, NOW, OLD, POLICY_GONE, SECOND
 from sandkeeper.api.conditions import Reason
@@ -63,6 +65,11 @@ class Box:
     last_used: str | None = None
     hold_until: str | None = None
     recreate: str | None = None
+    wipe: str | None = None
+    wiped_for: dict[str, str] = field(default_factory=dict)
+    """The values for which there was a fresh copy in truth, and the key whose copy that was."""
+    had: set[str] = field(default_factory=set)
+    """Those of them with which it was Ready: what is in the copy since is worth something."""
     record: Record = field(default_factory=Record)
     recorded_key: str | None = None
     report: Report | None = None
@@ -98,6 +105,7 @@ class World:
         self.error = timedelta()
         """By how much the operator's clock is ahead of it."""
         self.boxes: dict[str, Box] = {}
+        self.numbers = count()
         self.runtimes: dict[str, list[Observed]] = {}
         self.memory = Memory()
         self.image_missing = False
@@ -105,6 +113,8 @@ class World:
         self.slow = False
         """Runtimes take their time to come up and to go."""
         self.made = 0
+        self.preparing: dict[str, Mapping[str, str | None]] = {}
+        """By id, runtimes that are to make a copy afresh before they run, as Pods do, and for whom."""
         self.writes = 0
         self.effects = 0
         self.setups: dict[str, int] = {}
@@ -116,13 +126,9 @@ class World:
 
     # --- what clients and users do ------------------------------------------------------------------------
 
-    def add(self, home: str | None = "k1", config: str = CONFIGS[0], *, stopped: bool = False) -> Box:
-        box = Box(
-            uid=f"box{len(self.boxes)}", created_at=self.time, home=home, config=config, stopped=stopped
-        )
-        while box.uid in self.boxes:
-            box.uid += "x"
-        self.boxes[box.uid] = box
+    def add(self, home: str | None = "k1", config: str = CONFIGS[0], **given: Any) -> Box:
+        uid = f"box{next(self.numbers)}"  # like a UID it never comes again
+        box = self.boxes[uid] = Box(uid=uid, created_at=self.time, home=home, config=config, **given)
         return box
 
     def touch(self, box: Box, *, behind: timedelta = timedelta()) -> None:
@@ -147,6 +153,10 @@ class World:
         box.stopped = stopped
         box.version += 1
         box.promises.clear()
+
+    def ask_for_a_fresh_copy(self, box: Box) -> None:
+        box.wipe = f"{box.uid}.{box.version}"
+        box.version += 1
 
     @staticmethod
     def is_promised(box: Box) -> bool:
@@ -175,7 +185,7 @@ class World:
                 if not done:
                     return  # somebody used it, or changed it: think again
             self.effects += 1
-            yield from self.act(key, plan)
+            yield from self.act(key, plan, situation)
             if key in self.memory.failures and self.memory.failures[key].retry_at > self.now:
                 self.memory.preflights.pop(key, None)
         message = f"a pass that does not end: {plan}"
@@ -234,6 +244,7 @@ class World:
             last_used=box.last_used,
             hold_until=box.hold_until,
             recreate=box.recreate,
+            wipe=box.wipe,
             record=box.record if box.recorded_key in {None, key} else rebound(box.record),
             has_status=box.report is not None,
         )
@@ -253,19 +264,26 @@ class World:
             self.writes += 1
             box.version += 1
             seen[uid] = box.version
+            if report.record.wipe != box.record.wipe:
+                assert report.record.wipe in box.wiped_for, "recorded, but never done"
             box.report, box.record, box.recorded_key = report, report.record, key
+        if report.readiness.ready and report.record.runtime_id is not None:
+            box.had |= {value for value, where in box.wiped_for.items() if where == key}
         return True
 
     # --- what effects do ----------------------------------------------------------------------------------
 
-    def act(self, key: str, plan: Plan) -> Iterator[str]:
+    def act(self, key: str, plan: Plan, situation: Situation) -> Iterator[str]:
         match plan.effect:
-            case Create(ruler=ruler):
-                yield from self.create(key, self.boxes.get(ruler))
+            case Create() as creation:
+                asking = {each.uid: each.wipe for each in situation.claimants if each.uid in plan.sharers}
+                yield from self.create(key, creation, asking)
             case Start(id=runtime_id):
                 self.change(key, runtime_id, state=RuntimeState.RUNNING)
             case Stop(id=runtime_id):
-                self.change(key, runtime_id, state=RuntimeState.STOPPED, in_use=False)
+                never_ran = runtime_id in self.preparing
+                state = RuntimeState.TERMINATING if never_ran else RuntimeState.STOPPED
+                self.change(key, runtime_id, state=state, in_use=False)
             case Setup(id=runtime_id):
                 yield from self.set_it_up(runtime_id)
             case Preflight(ruler=ruler):
@@ -279,9 +297,14 @@ class World:
                 raise AssertionError(plan)
         yield "acted"
 
-    def create(self, key: str, ruler: Box | None) -> Iterator[str]:
+    def create(self, key: str, effect: Create, asking: Mapping[str, str | None]) -> Iterator[str]:
+        """Make a runtime. Whoever asks for a fresh copy does so by what ``asking`` has of each."""
+        ruler = self.boxes.get(effect.ruler)
         if ruler is None:
             return
+        if effect.wipe and not self.slow:
+            self.wipe(key, asking)
+            yield "wiped"
         if self.image_missing:
             self.memory.failures[key] = next_failure(
                 self.memory.failures.get(key),
@@ -303,13 +326,21 @@ class World:
             config_hash=ruler.config,
             image="image",
             has_setup="setup" in ruler.config,
+            wiped_for=frozenset(effect.wiped_for),
         )
         self.runtimes.setdefault(key, []).append(made)
         assert len(self.runtimes[key]) == 1, "two runtimes for one key"
+        if effect.wipe and self.slow:
+            self.preparing[made.id] = asking
         self.memory.fresh.add(made.id)
         self.memory.failures.pop(key, None)
         yield "made"
         self.change(key, made.id, state=RuntimeState.STARTING if self.slow else RuntimeState.RUNNING)
+
+    def wipe(self, key: str, asking: Mapping[str, str | None]) -> None:
+        for uid, value in asking.items():
+            if uid in self.boxes and value is not None:
+                self.boxes[uid].wiped_for[value] = key
 
     def set_it_up(self, runtime_id: str) -> Iterator[str]:
         self.setups[runtime_id] = self.setups.get(runtime_id, 0) + 1
@@ -331,7 +362,9 @@ class World:
 
     def remove(self, key: str, removal: Remove) -> None:
         self.memory.preflights.pop(key, None)
-        if removal.removal is not Removal.DEAD:
+        there = self.runtime_at(key)
+        died = there is not None and there.state is RuntimeState.FAILED  # and is of use to nobody
+        if removal.removal is not Removal.DEAD and not died:
             self.check_promises(removal.id)
         if self.slow:
             self.change(key, removal.id, state=RuntimeState.TERMINATING, in_use=False)
@@ -344,6 +377,13 @@ class World:
             replace(each, **changes) if each.id == runtime_id else each  # type: ignore[arg-type]
             for each in self.runtimes.get(key, [])
         ]
+        self.prepare(key)
+
+    def prepare(self, key: str) -> None:
+        """Let what runs have done what it does first."""
+        for each in self.runtimes[key]:
+            if each.state is RuntimeState.RUNNING and each.id in self.preparing:
+                self.wipe(key, self.preparing.pop(each.id))
 
     # --- what must hold -----------------------------------------------------------------------------------
 
@@ -364,6 +404,18 @@ class World:
             assert set(plan.reports) == {each.uid for each in situation.claimants if not each.paused}
         if isinstance(plan.effect, DeleteClaimants):
             assert observed is None
+        if isinstance(plan.effect, Create):
+            self.check_wipe(plan.effect, [each for each in situation.claimants if each.uid in plan.sharers])
+
+    def check_wipe(self, effect: Create, sharers: Sequence[Claimant]) -> None:
+        """A copy is made afresh if all who share it ask, each for the first time."""
+        asks = {each.uid: each.wipe for each in sharers if each.wipe is not None}
+        if effect.wipe:
+            assert len(asks) == len(sharers), "somebody shares it who did not ask"
+            assert not any(value in self.boxes[uid].had for uid, value in asks.items()), "wiped twice"
+        else:
+            fresh = [uid for uid, value in asks.items() if value not in self.boxes[uid].wiped_for]
+            assert len(fresh) < len(sharers), "asked for by all, and forgotten"
 
     def check_promises(self, runtime_id: str) -> None:
         """Nothing hot or held goes, but on the order of those who rely on it."""
@@ -407,6 +459,7 @@ class World:
             ]
             changed = changed or after != there
             self.runtimes[key] = after
+            self.prepare(key)
         return changed
 
     def journey(self) -> Iterator[str]:
@@ -444,6 +497,7 @@ def outcome(world: World) -> dict[str, tuple[object, ...]]:
                 report.readiness,
                 report.drift,
                 report.next,
+                report.wipe_pending,
                 box.recorded_key,
                 replace(box.record, runtime_id=box.record.runtime_id is not None),  # type: ignore[arg-type]
             )

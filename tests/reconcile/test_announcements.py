@@ -13,7 +13,7 @@ from sandkeeper.cluster.leadership import AlwaysLeader
 from sandkeeper.cluster.resources import NAMESPACES, POLICIES, SANDBOXES
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.operator import OperatorConfig, RemovalRate
-from sandkeeper.lifecycle import Observed, RuntimeState
+from sandkeeper.lifecycle import Observed, Removal, RuntimeState
 from sandkeeper.reconcile.belonging import Belonging
 from sandkeeper.reconcile.claims import Claims
 from sandkeeper.reconcile.deadlines import Deadlines
@@ -102,7 +102,7 @@ async def test_a_touch_that_arrives_while_the_engine_answers_cancels_the_removal
         keeper=keeper,
         finalizers=Finalizers(keeper=keeper, claims=claims, metrics=Metrics()),
         leadership=AlwaysLeader(),
-        budget=RemovalBudget(RemovalRate()),
+        budgets={removal: RemovalBudget(RemovalRate()) for removal in (Removal.REPLACE, Removal.PRUNE)},
         queue=queue,
         deadlines=Deadlines(now=now, on_due=queue.add),
         now=lambda: now() + clock_ahead,

@@ -119,3 +119,29 @@ def test_a_sandbox_that_is_gone_leaves_nothing_in_the_index() -> None:
     world.claims.sandboxes.drop(made | {"metadata": made["metadata"] | {"resourceVersion": "99999"}})
     assert list(world.claims.keys()) == []
     assert world.claims.get(("team", "rain")) is None
+
+
+def test_what_an_edited_policy_concerns_can_wait() -> None:
+    now: list[RuntimeKey] = []
+    later: list[RuntimeKey] = []
+    claims = Claims(OperatorConfig(), enqueue=now.append, enqueue_later=later.append)
+    claims.namespaces.put(raw("ns", "team", None))
+    claims.sandboxes.put(raw("sbx", "rain", spec={"agentId": "rain"}))
+    assert (len(now), len(later)) == (1, 0)
+    claims.policies.put(raw("asp", "default", spec={"container": {"env": {"A": "b"}}}))
+    assert (len(now), len(later)) == (1, 1)
+
+
+def test_what_a_pass_writes_concerns_no_key_but_one_that_it_moves_to_or_from() -> None:
+    world = World()
+    made = world.sandbox("rain", status={"key": "agent:rain"})
+    world.scopes()
+
+    def written(**status: Any) -> set[str]:
+        made["metadata"]["resourceVersion"] = str(next(VERSIONS))
+        world.claims.sandboxes.take_in({**made, "status": status})
+        return world.scopes()
+
+    assert written(key="agent:rain", message="Made.") == set()
+    assert written(key="shared") == {"shared"}
+    assert written(key="agent:rain") == {"shared"}

@@ -46,4 +46,6 @@ async def test_a_deletion_waits_for_a_silent_engine_and_then_no_longer(
     assert await let_go(6)
     with pytest.raises(NotFound):
         await api.get(SANDBOXES, name="rain", namespace=namespace)
+    # Its answer has the version that it had before. Who went by that would try to let it go once more.
+    assert claims.sandboxes.get((namespace, "rain")) is None
     assert metrics.registry.get_sample_value("sandkeeper_finalizers_released_unproven_total") == 1

@@ -72,12 +72,49 @@ def test_another_configuration_is_tried_at_once() -> None:
     assert not memory.is_backing_off(NOW)
 
 
+def test_what_is_tried_before_its_time_makes_the_row_no_longer() -> None:
+    """A start is tried at each event, whatever failed before; a dozen in a minute are no reason to wait for five."""
+    memory = Memory()
+    memory.fail(Start(id="abc"), MISSING, config_hash=None, now=NOW)
+    first = memory.failure
+    assert first is not None
+    memory.fail(
+        Start(id="abc"), Permanent(Reason.START_FAILED, "no room"), config_hash=None, now=NOW + SECOND
+    )
+    assert memory.failure == replace(first, reason=Reason.START_FAILED, message="no room")
+    memory.fail(Start(id="abc"), MISSING, config_hash=None, now=first.retry_at)
+    assert memory.failure is not None
+    assert memory.failure.count == 2
+
+
+def test_what_failed_before_all_went_well_for_long_is_forgotten() -> None:
+    memory = Memory()
+    memory.fail(Remove(id="abc", removal=Removal.REPLACE), MISSING, config_hash=None, now=NOW)
+    assert memory.failure is not None
+    steady = memory.failure.retry_at + timedelta(minutes=10)
+    memory.freshen(set(), steady)
+    assert memory.failure is not None
+    memory.freshen(set(), steady + SECOND)
+    assert memory.failure is None
+
+
 def test_a_clock_that_was_set_back_holds_nothing_up() -> None:
     memory = Memory()
     memory.fail(Create(ruler="u"), MISSING, config_hash=None, now=NOW)
     earlier = NOW - timedelta(hours=1)
     memory.freshen(set(), earlier)
     assert not memory.is_backing_off(earlier)
+
+
+def test_a_clock_that_was_set_back_holds_no_preflight_up() -> None:
+    memory, earlier = Memory(), NOW - timedelta(hours=1)
+    memory.fail(Preflight(ruler="a"), MISSING, config_hash="v1-1", now=NOW)
+    memory.freshen({"v1-1"}, NOW)
+    assert memory.preflight is not None
+    assert memory.preflight.retry_at is not None
+    assert memory.preflight.retry_at > NOW, "by the same clock it waits"
+    memory.freshen({"v1-1"}, earlier)
+    assert memory.preflight.retry_at == earlier
 
 
 def test_a_runtime_that_is_removed_for_a_failure_is_not_mourned_besides() -> None:

@@ -37,6 +37,72 @@ async def test_a_key_that_is_worked_on_waits_until_it_is_given_back() -> None:
     assert await asyncio.wait_for(queue.get(), 5) == "a"
 
 
+async def test_what_can_wait_comes_after_what_somebody_waits_for_but_not_last_for_ever() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    for number in range(3):
+        queue.add_later(f"idle-{number}")
+    for number in range(9):
+        queue.add(f"new-{number}")
+    taken = [await queue.get() for _ in range(12)]
+    assert [key for key in taken if key.startswith("new")] == [f"new-{number}" for number in range(9)]
+    assert [taken.index(f"idle-{number}") for number in range(3)] == [3, 7, 11]
+
+
+async def test_what_was_begun_is_finished_first() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add("new")
+    queue.add("begun")
+    queue.add_first("begun")
+    queue.add_first("begun too")
+    assert [await queue.get() for _ in range(3)] == ["begun", "begun too", "new"]
+
+
+async def test_a_key_that_can_wait_no_longer_does_not_wait_twice() -> None:
+    queue: KeyedQueue[str] = KeyedQueue()
+    queue.add_later("a")
+    queue.add_later("b")
+    queue.add("b")
+    queue.add_later("b")
+    assert [await queue.get(), await queue.get(), len(queue)] == ["b", "a", 0]
+
+
+@given(st.lists(st.sampled_from("abcdefghixyz!"), max_size=60))
+def test_no_key_is_lost_taken_twice_at_a_time_or_more_often_than_asked_for(steps: list[str]) -> None:
+    """A letter asks for a, b or c, soon, later or first, or gives one back; ! takes whatever is next."""
+
+    async def play() -> None:
+        queue: KeyedQueue[str] = KeyedQueue()
+        wanted, working = set[str](), set[str]()
+
+        def ready() -> bool:
+            return bool(wanted - working)
+
+        for step in [*steps, *"xyz!xyz!xyz!xyz!"]:
+            if step in "abc":
+                queue.add(step)
+                wanted.add(step)
+            elif step in "def":
+                key = "abc"["def".index(step)]
+                queue.add_later(key)
+                wanted.add(key)
+            elif step in "ghi":
+                key = "abc"["ghi".index(step)]
+                queue.add_first(key)
+                wanted.add(key)
+            elif step == "!" and ready():
+                key = await asyncio.wait_for(queue.get(), 5)
+                assert key in wanted - working
+                wanted.discard(key)
+                working.add(key)
+            elif step in "xyz" and (key := "abc"["xyz".index(step)]) in working:
+                working.discard(key)
+                queue.done(key)
+            assert (len(queue), queue.working) == (len(wanted), len(working))
+        assert not ready()
+
+    asyncio.run(play())
+
+
 async def test_idle_is_when_all_keys_were_given_back() -> None:
     queue: KeyedQueue[str] = KeyedQueue()
     queue.add("a")

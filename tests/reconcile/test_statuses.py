@@ -47,6 +47,7 @@ RECORD = Record(
     config_hash="v1-1",
     last_used_at=NOW,
     recreate="please",
+    wipe="all of it",
 )
 READY = Report(
     phase=Phase.READY,
@@ -148,6 +149,16 @@ def test_a_recovery_is_told_though_it_runs_before_and_after() -> None:
     note = note_of(claim.sandbox, again)
     assert note is not None
     assert (note.kind, note.reason) == ("Warning", "Recovering")
+
+
+def test_a_wipe_that_waits_is_a_condition_and_worth_no_warning() -> None:
+    claim = claim_of(to_json(status_of(claim_of(), READY, key=KEY, observed=OBSERVED, now=NOW)))
+    waits = status_of(claim, replace(READY, wipe_pending="not tio"), key=KEY, observed=OBSERVED, now=NOW)
+    (condition,) = [each for each in waits.conditions if each.type == "WipePending"]
+    assert (condition.status, condition.reason, condition.message) == ("True", "WaitingForSharers", "not tio")
+    note = note_of(claim.sandbox, waits)
+    assert note is not None
+    assert (note.kind, note.reason) == ("Normal", "WaitingForSharers")
 
 
 def test_stopped_is_read_from_the_condition_that_says_so() -> None:

@@ -6,20 +6,26 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from sandkeeper.api.workspace import Access
 from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.operator import Ceilings
 from sandkeeper.config.pod import (
     ClaimTemplate,
     Egress,
     EgressPort,
     EgressRule,
     PodShape,
+    SharedMount,
 )
 from sandkeeper.config.resolution import UlimitValue
+from sandkeeper.config.sources import ClaimSource, ConfigMapSource
+from sandkeeper.runtimes.pod.desired import pod_body
 from sandkeeper.runtimes.protocol import Order, Owner
 from support.engine import a_config
 
 INSTALLATION: Final = "25b7961fe90a68f9"
 KEY: Final = RuntimeKey("team", "0f6c", "default", "agent:dev")
+CEILINGS: Final = Ceilings(bind_roots=("/srv", "/srv/household", "/data/"))
 
 TEXT = st.text(st.characters(), max_size=80)  # lone surrogates as well
 CONFUSING = st.text(st.sampled_from('aA-_.:/ "\\,[]é\0'), max_size=6)
@@ -33,6 +39,9 @@ EVERYTHING: Final[dict[str, Any]] = {
     "read_only_root": False,
     "tmpfs": ("/srv", "/dev/shm:size=1g,exec", "/srv/work/cache:ro,nosuid,nodev"),
     "user": "0:3000",
+    "access": Access.RO,
+    "agent": ClaimSource(name="household", sub_path="agents/dev"),
+    "binds": ("/srv/household/shared:/srv/work/sharing:rw", "/data:/data:ro"),
     "cap_drop": ("NET_RAW", "MKNOD"),
     "env": {"PRICE": "$5 or $(HOME) or $$", "A": "", "GREETING": "grüß dich"},
     "setup_command": "make",
@@ -67,6 +76,14 @@ EVERYTHING: Final[dict[str, Any]] = {
         annotations={"note": "yes", "sandkeeper.dev/key": "shared"},
         ephemeral_storage=2 << 30,
         gpu_resource="amd.com/gpu",
+        mounts=(
+            SharedMount(
+                path="/srv/work/papers",
+                source=ClaimSource(name="household", sub_path="papers"),
+                read_only=False,
+            ),
+            SharedMount(path="/settings", source=ConfigMapSource("settings")),
+        ),
         egress=Egress(
             dns=True,
             internet=True,
@@ -80,7 +97,6 @@ EVERYTHING: Final[dict[str, Any]] = {
 """A value for every property that means something to a Pod."""
 
 REFUSED: Final[dict[str, Any]] = {
-    "binds": ("/a:/b:rw",),
     "image_fallback": True,
     "memory_swap": 1,
     "network": "bridge",
@@ -99,3 +115,8 @@ def order(key: RuntimeKey = KEY, owners: tuple[Owner, ...] = (), **changes: Any)
         config_hash="v1-0123456789abcdef",
         owners=owners,
     )
+
+
+def pod_of(wanted: Order, installation: str = INSTALLATION) -> dict[str, Any]:
+    """Make the Pod of an order, where the ceilings allow a few directories."""
+    return pod_body(wanted, installation=installation, ceilings=CEILINGS)

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from sandkeeper.api.workspace import Access
 from sandkeeper.config.binds import Mount
+from sandkeeper.config.pod import HostPathVolume
 from sandkeeper.config.resolution import UlimitValue
+from sandkeeper.config.sources import HostSource
 from sandkeeper.runtimes.docker.arguments import HostFacts, create_body
 from support.engine import a_config
 
@@ -19,7 +22,7 @@ HOST = {
     "CapDrop": ["ALL"],
     "SecurityOpt": ["no-new-privileges"],
     "Tmpfs": {"/tmp": "", "/var/tmp": "", "/run": ""},
-    "Mounts": [],
+    "Mounts": [{"Type": "volume", "Target": "/workspace"}],
     "Init": True,
     "RestartPolicy": {"Name": "no"},
 }
@@ -51,7 +54,6 @@ def test_the_built_in_level() -> None:
     ("changes", "expected"),
     [
         ({"image": "other@sha256:abc"}, {"Image": "other@sha256:abc"}),
-        ({"workdir": "/srv/work"}, {"WorkingDir": "/srv/work"}),
         ({"env": {}}, {"Env": []}),
         ({"env": {"B": "2=2", "A": ""}}, {"Env": ["A=", "B=2=2"]}),
         ({"container_prefix": "other-"}, {}),
@@ -115,6 +117,32 @@ def test_a_property_of_its_surroundings(changes: dict[str, Any], expected: dict[
     assert body(**changes) == BODY | {"HostConfig": HOST | expected}
 
 
+AGENT = HostSource("/srv/agents/rain")
+ROOT = HostPathVolume("/srv/sandboxes")
+
+
+@pytest.mark.parametrize(
+    ("changes", "volumes"),
+    [
+        ({}, ["/workspace"]),
+        ({"workdir": "/srv/work"}, ["/srv/work"]),
+        ({"workdir": "/"}, []),
+        ({"tmpfs": ("/workspace",)}, []),
+        ({"tmpfs": ("/workspace/cache",)}, ["/workspace"]),
+        ({"workspace": ROOT}, []),
+        ({"workspace": ROOT, "agent": AGENT}, []),
+        ({"agent": AGENT, "access": Access.RW}, []),
+    ],
+)
+def test_a_workspace_that_is_kept_nowhere_is_a_volume_of_the_containers(
+    changes: dict[str, Any], volumes: list[str]
+) -> None:
+    made = body(**changes)
+
+    assert made["WorkingDir"] == changes.get("workdir", "/workspace")
+    assert made["HostConfig"]["Mounts"] == [{"Type": "volume", "Target": path} for path in volumes]
+
+
 def test_what_was_looked_up_on_the_host_counts_and_not_what_was_asked_for() -> None:
     facts = HostFacts(
         user="2000:3000",
@@ -122,7 +150,9 @@ def test_what_was_looked_up_on_the_host_counts_and_not_what_was_asked_for() -> N
         seccomp='{"defaultAction":"SCMP_ACT_ALLOW"}',
     )
 
-    made = body(facts, user="auto", binds=("/a:/workspace:rw", "/b:/b:ro"), seccomp_profile="mine")
+    made = body(
+        facts, user="auto", agent=AGENT, access=Access.RW, binds=("/b:/b:ro",), seccomp_profile="mine"
+    )
 
     assert made == BODY | {
         "User": "2000:3000",
@@ -135,14 +165,14 @@ def test_what_was_looked_up_on_the_host_counts_and_not_what_was_asked_for() -> N
                     "Source": "/real/a",
                     "Target": "/workspace",
                     "ReadOnly": False,
-                    "BindOptions": {"Propagation": "rprivate"},
+                    "BindOptions": {"Propagation": "rprivate", "NonRecursive": False},
                 },
                 {
                     "Type": "bind",
                     "Source": "/real/b",
                     "Target": "/b",
                     "ReadOnly": True,
-                    "BindOptions": {"Propagation": "rprivate"},
+                    "BindOptions": {"Propagation": "rprivate", "NonRecursive": True},
                 },
             ],
         },
@@ -162,11 +192,14 @@ def test_every_property_is_accounted_for() -> None:
         "user",
         "image",
         "pod",
-        "workspace",
+        # these two were looked up on the host
+        "access",
+        "agent",
     }
     config = a_config("tools:1")
     probes: dict[str, Any] = {
         "workdir": "/w",
+        "workspace": ROOT,
         "read_only_root": False,
         "tmpfs": (),
         "network": "x",

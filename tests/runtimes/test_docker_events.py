@@ -15,8 +15,8 @@ from support.engine import Sandboxing, a_config, an_order, eventually
 
 pytestmark = pytest.mark.engine
 
-AT_ONCE = 5.0
-"""Seconds; it takes a few hundredths where the machine has nothing else to do."""
+AT_ONCE = 20.0
+"""Seconds; less than until the next sweep. It takes a few hundredths where the machine has nothing else to do."""
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ async def test_many_events_do_not_hold_up_the_loop(
     async with sandboxing.running() as (backend, changes):
         made = await backend.create(order)
         container = docker_client.containers.get(made.id)
-        worst = 0.0
+        turns = 0
 
         def churn() -> None:
             for number in range(100):
@@ -222,10 +222,10 @@ async def test_many_events_do_not_hold_up_the_loop(
 
         job = asyncio.create_task(asyncio.to_thread(churn))
         while not job.done():
-            began = time.monotonic()
             await asyncio.sleep(0.01)
-            worst = max(worst, time.monotonic() - began - 0.01)
+            turns += 1
         await job
 
-        assert worst < 0.5
+        # As long as these hundred take, others have their turns as often; however slow the machine is, both are slow.
+        assert turns >= 50
         await eventually(lambda: len(changes.told) >= 100, what="all are told")

@@ -3,7 +3,8 @@
 # ruff: noqa: S108 - paths inside containers
 
 import os
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -109,23 +110,35 @@ async def test_a_seccomp_profile_is_in_force(
         assert inside(container, "touch /tmp/a")[0] == 0
 
 
-async def test_binds_are_mounted_as_they_say(
-    sandboxing: Sandboxing, tiny_image: str, inside: Run, tmp_path: Path
-) -> None:
-    for name in ("work", "lore"):
+@pytest.fixture
+def directories(tmp_path: Path) -> Iterator[Path]:
+    """Three directories of the sandbox's user: work, lore, and a disk that is mounted in lore."""
+    for name in ("work", "lore", "disk", "lore/disk"):
         (tmp_path / name).mkdir()
-        os.chown(tmp_path / name, 4321, 4321)
-    async with sandboxing.running(ceilings=Ceilings(bind_roots=[str(tmp_path)])) as (backend, _):
+        os.chown(tmp_path / name, 1000, 1000)
+    subprocess.run(["mount", "--bind", tmp_path / "disk", tmp_path / "lore/disk"], check=True)
+    try:
+        yield tmp_path
+    finally:
+        subprocess.run(["umount", tmp_path / "lore/disk"], check=True)
+
+
+async def test_binds_are_mounted_as_they_say(
+    sandboxing: Sandboxing, tiny_image: str, inside: Run, directories: Path
+) -> None:
+    async with sandboxing.running(ceilings=Ceilings(bind_roots=[str(directories)])) as (backend, _):
         container = await made(
             backend,
             tiny_image,
-            user="auto",
-            binds=(f"{tmp_path}/work:/workspace:rw", f"{tmp_path}/lore:/lore:ro"),
+            binds=(f"{directories}/work:/workspace/shared:rw", f"{directories}/lore:/lore:ro"),
         )
 
-        assert inside(container, "id -u; echo hello > /workspace/file")[1] == "4321\n"
-        assert (tmp_path / "work/file").read_text() == "hello\n"
+        assert inside(container, "echo hello > /workspace/shared/file") == (0, "")
+        assert (directories / "work/file").read_text() == "hello\n"
         assert inside(container, "touch /lore/file")[0] != 0
+        # What is mounted in it on the host would not be read-only, so it is not there.
+        assert inside(container, "touch /lore/disk/file")[0] != 0
+        assert not (directories / "disk/file").exists()
 
 
 async def test_what_the_image_says_does_not_count(

@@ -12,7 +12,9 @@ from sandkeeper.runtimes.docker.inspection import is_ours, observed, preference,
 from support.engine import a_config, an_order
 
 ORDER = an_order(a_config("tools:1"))
-LABELS = labels(ORDER.key, installation="here", config_hash="v1-0123456789abcdef", has_setup=True)
+LABELS = labels(
+    ORDER.key, installation="here", config_hash="v1-0123456789abcdef", has_setup=True, wiped_for=("0f", "a1")
+)
 
 
 def state(
@@ -105,6 +107,7 @@ def test_all_that_is_seen() -> None:
         config_hash="v1-0123456789abcdef",
         image="tools:1",
         has_setup=True,
+        wiped_for=frozenset({"0f", "a1"}),
         in_use=True,
     )
 
@@ -120,7 +123,10 @@ def test_times_with_any_number_of_digits(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(LABELS.keys() - {"sandkeeper.dev/config-hash", "sandkeeper.dev/setup"})
+    "name",
+    sorted(
+        LABELS.keys() - {"sandkeeper.dev/config-hash", "sandkeeper.dev/setup", "sandkeeper.dev/wiped-for"}
+    ),
 )
 def test_what_lacks_a_label_or_has_another_is_not_ours(name: str) -> None:
     without = {label: value for label, value in LABELS.items() if label != name}

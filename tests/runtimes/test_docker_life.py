@@ -3,7 +3,6 @@
 import asyncio
 import io
 import tarfile
-import time
 
 import docker
 import pytest
@@ -11,10 +10,10 @@ import pytest
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Permanent, Transient
 from sandkeeper.api.names import Label
+from sandkeeper.config.builtin import FALLBACK_IMAGE
 from sandkeeper.config.naming import labels, runtime_name
 from sandkeeper.lifecycle.model import Observed, RuntimeState
 from sandkeeper.runtimes.docker import DockerRuntimes
-from sandkeeper.runtimes.docker.arguments import FALLBACK_IMAGE
 from sandkeeper.runtimes.protocol import Order
 from support.engine import Sandboxing, a_config, an_order
 
@@ -360,34 +359,3 @@ async def test_an_engine_that_has_never_been_listed_is_asked_by_label(
             assert await stranger.observe(order.key, node=made.node) == made
         finally:
             stranger.close()
-
-
-async def test_creation_is_hardly_slower_than_the_bare_calls(
-    sandboxing: Sandboxing, tiny_image: str, docker_client: docker.DockerClient
-) -> None:
-    api, config = docker_client.api, a_config(tiny_image)
-    host = api.create_host_config(
-        init=True,
-        network_mode="none",
-        read_only=True,
-        cap_drop=["ALL"],
-        security_opt=["no-new-privileges"],
-        tmpfs=dict.fromkeys(config.tmpfs, ""),
-    )
-    bare, ours = [], []
-    async with sandboxing.running() as (backend, _):
-        for number in range(6):
-            began = time.monotonic()
-            made = api.create_container(tiny_image, ["sleep", "infinity"], user="1000:1000", host_config=host)
-            api.start(made["Id"])
-            bare.append(time.monotonic() - began)
-            api.remove_container(made["Id"], force=True)
-
-            order = an_order(config, f"agent:{number}")
-            began = time.monotonic()
-            seen = await backend.create(order)
-            ours.append(time.monotonic() - began)
-            await backend.remove(seen.id, key=order.key)
-
-    # The fastest of each: what else the machine does is in none of them.
-    assert min(ours) <= 1.3 * min(bare) + 0.02, (bare, ours)

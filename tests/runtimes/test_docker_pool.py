@@ -13,8 +13,9 @@ from sandkeeper.runtimes.docker.pool import DaemonPool
 
 
 @pytest.fixture
-def pool() -> Iterator[DaemonPool]:
-    made = DaemonPool(size=2, name="test")
+def pool(request: pytest.FixtureRequest) -> Iterator[DaemonPool]:
+    """One with a name of its own: the threads of another test's may take a moment to end."""
+    made = DaemonPool(size=2, name=request.node.name)
     yield made
     made.close()
 
@@ -25,9 +26,11 @@ async def test_results_and_errors_come_back(pool: DaemonPool) -> None:
         await pool.submit(lambda: 1 / 0)
 
 
-async def test_no_more_threads_than_allowed_and_none_before_they_are_needed(pool: DaemonPool) -> None:
+async def test_no_more_threads_than_allowed_and_none_before_they_are_needed(
+    pool: DaemonPool, request: pytest.FixtureRequest
+) -> None:
     def ours() -> int:
-        return sum(thread.name.startswith("test-") for thread in threading.enumerate())
+        return sum(thread.name.startswith(request.node.name) for thread in threading.enumerate())
 
     assert ours() == 0
     await pool.submit(lambda: None)

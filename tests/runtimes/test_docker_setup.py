@@ -3,6 +3,7 @@
 # ruff: noqa: S108 - paths inside containers
 
 import asyncio
+import re
 import time
 from dataclasses import replace
 from typing import Any
@@ -78,6 +79,35 @@ async def test_values_of_the_environment_are_not_shown(sandboxing: Sandboxing, t
     assert "hunter2" not in message
     assert "cannot reach ***" in message
     assert "MODE=on" in message
+
+
+SOFT = {"read_only_root": False, "user": "0:0", "cap_drop": ()}
+
+
+@pytest.mark.parametrize(
+    ("command", "lacking", "field"),
+    [
+        ("busybox wget http://example.org/", {}, "container.network"),
+        ("touch /etc/x", {"read_only_root": True}, "container.readOnlyRoot"),
+        ("touch /etc/x", {"user": "1000:1000"}, "container.user"),
+        ("busybox chown 1 /etc", {"cap_drop": ("ALL",)}, "container.capDrop"),
+    ],
+)
+async def test_a_failure_for_want_of_something_says_what_to_change(
+    sandboxing: Sandboxing, tiny_image: str, command: str, lacking: dict[str, Any], field: str
+) -> None:
+    message = await failure(sandboxing, order_of(tiny_image, command, **{**SOFT, **lacking}))
+
+    assert re.findall(r" set (container\.\w+) ", message) == [field], message
+
+
+async def test_a_failure_for_another_reason_says_nothing_of_the_kind(
+    sandboxing: Sandboxing, tiny_image: str
+) -> None:
+    message = await failure(sandboxing, order_of(tiny_image, "touch /no/such/directory/x"))
+
+    assert "set container." not in message
+    assert "No such file or directory" in message
 
 
 async def test_one_that_takes_too_long_fails_in_time(sandboxing: Sandboxing, tiny_image: str) -> None:

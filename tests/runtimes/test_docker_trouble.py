@@ -248,19 +248,20 @@ async def test_an_engine_that_hangs_holds_up_nobody(
             assert all(
                 await asyncio.gather(*(is_unreachable(backend, one, made.node) for one in [order, *others]))
             )
-            assert time.monotonic() - began < 0.5
+            assert time.monotonic() - began < TIMEOUT
         finally:
             since = time.monotonic()
             engine.resume()
 
-        assert await changes.of(order.key, since=since) < 15
+        await changes.of(order.key, since=since)
         await changes.of(others[0].key, since=since)
         await eventually(lambda: backend._watch.is_live, what="the watch is live again")
         seen = await backend.observe(order.key, node=made.node)
         assert isinstance(seen, Observed)
         assert (seen.id, seen.state) == (made.id, RuntimeState.RUNNING)
         lag.cancel()
-        assert worst < 0.5
+        # A call that held up the loop would have done so until its time was up.
+        assert worst < TIMEOUT
 
 
 async def test_a_creation_that_was_given_up_and_takes_effect_later_is_not_done_twice(

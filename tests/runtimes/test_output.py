@@ -1,5 +1,10 @@
 """The end of a command's output: bounded, and without the values of environment variables."""
 
+import json
+import re
+import shlex
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,8 +60,41 @@ def test_a_value_that_arrives_in_pieces_is_masked() -> None:
     assert shown(b"is hun", b"ter2", env={"S": "hunter2"}) == "is ***"
 
 
+def test_masks_take_less_room_and_let_no_cut_value_move_up() -> None:
+    value = "".join(map(str, range(1000, 1100)))
+
+    assert set(shown(*[value.encode()] * 10, env={"S": value})) == {"*"}
+
+
 def test_of_two_values_the_longer_is_masked_first() -> None:
     assert shown(b"hunter2hunter", env={"A": "hunter", "B": "hunter2"}) == "******"
+
+
+def test_values_that_overlap_are_masked_together() -> None:
+    assert shown(b"<abcdefghi>", env={"A": "abcdef", "B": "defghi"}) == "<***>"
+    assert shown(b"<abcdefghi>", env={"A": "abcdefghi", "B": "cdef"}) == "<***>"
+
+
+@pytest.mark.parametrize("quote", [shlex.quote, json.dumps, repr, re.escape])
+@pytest.mark.parametrize(
+    "value", ["it's hunter2", 'say "hunter2"', "hunt\\er2", "a'b\"hunter2\\", "$(hunter2) `x`"]
+)
+def test_a_value_in_quotes_is_masked(value: str, quote: Callable[[str], str]) -> None:
+    text = shown(f"+ run {quote(value)} > /dev/null".encode(), env={"S": value})
+
+    assert "***" in text
+    assert "hunt" not in text
+    assert text.startswith("+ run ")
+    assert text.endswith(" > /dev/null")
+
+
+@pytest.mark.parametrize("value", ["<0123456789>", "<" + "'" * 40 + "abcd>", '<"\\"""' * 9 + "abcd>"])
+def test_no_cut_lets_a_part_of_a_quoted_value_through(value: str) -> None:
+    quoted = shlex.quote(value).encode()
+    for after in range(LONGEST - len(quoted) - 2, LONGEST + 2):
+        text = shown(b"-" * 9, quoted, b"." * after, env={"S": value})
+
+        assert not set("<0123456789abcd>") & set(text), after
 
 
 def test_values_too_short_to_be_secrets_are_left() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from runtimes.pod_orders import EVERYTHING, INSTALLATION, KEY, order
+from runtimes.pod_orders import EVERYTHING, INSTALLATION, KEY, order, pod_of
+from sandkeeper.api.workspace import Access
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.pod import (
     ClaimTemplate,
@@ -21,15 +22,23 @@ from sandkeeper.config.pod import (
     EmptyDirVolume,
     HostPathVolume,
     PodShape,
+    SharedMount,
 )
+from sandkeeper.config.sources import ClaimSource, ConfigMapSource, HostSource
 from sandkeeper.runtimes.pod.claims import claim_body
-from sandkeeper.runtimes.pod.desired import pod_body
 from sandkeeper.runtimes.pod.network import network_policy_body
 from sandkeeper.runtimes.protocol import Owner
 from support.cluster import Cluster
 
 pytestmark = pytest.mark.cluster
 
+AGENT = ClaimSource(name="household", sub_path="agents/dev")
+SHARED = PodShape(
+    mounts=(
+        SharedMount(path="/workspace/shared", source=ClaimSource(name="household", sub_path="shared")),
+        SharedMount(path="/settings", source=ConfigMapSource("settings")),
+    )
+)
 OWNERS = (Owner(name="first", uid="1111"), Owner(name="second", uid="2222"))
 
 
@@ -66,7 +75,7 @@ def key_in(namespace: str, scope: str = KEY.scope) -> RuntimeKey:
 
 
 def pod(namespace: str, scope: str = KEY.scope, **changes: Any) -> dict[str, Any]:
-    return pod_body(order(key_in(namespace, scope), OWNERS, **changes), installation=INSTALLATION)
+    return pod_of(order(key_in(namespace, scope), OWNERS, **changes))
 
 
 def admitted(cluster: Cluster, body: dict[str, Any]) -> dict[str, Any]:
@@ -85,10 +94,10 @@ def test_the_built_in_level_is_admitted_where_the_least_is(cluster: Cluster, res
 
     assert made["spec"]["containers"][0]["command"] == ["sleep", "infinity"]
     assert [volume["name"] for volume in made["spec"]["volumes"]] == [
-        "tmpfs-2",
+        "workspace",
         "tmpfs-0",
         "tmpfs-1",
-        "workspace",
+        "tmpfs-2",
     ]
 
 
@@ -98,6 +107,9 @@ def test_the_built_in_level_is_admitted_where_the_least_is(cluster: Cluster, res
         {"workspace": EmptyDirVolume(1 << 30)},
         {"workspace": ClaimVolume("team-work")},
         {"workspace": ClaimTemplate(size=1 << 30)},
+        *({"agent": AGENT, "access": access} for access in Access),
+        {"agent": AGENT, "workspace": ClaimVolume("household"), "pod": SHARED, "read_only_root": False},
+        {"agent": ConfigMapSource("dev"), "memory": 512 << 20, "gpus": "1"},
         {"user": "auto"},
         {"user": "2000"},
         {"seccomp_profile": "strict.json"},
@@ -119,6 +131,8 @@ def test_what_needs_no_more_is_admitted_there_too(
     ("changes", "why"),
     [
         ({"workspace": HostPathVolume("/srv/sandboxes")}, "restricted volume types"),
+        ({"agent": HostSource("/srv/dev")}, "restricted volume types"),
+        ({"binds": ("/srv/shared:/workspace/shared:ro",)}, "restricted volume types"),
         ({"user": "0"}, "runAsNonRoot"),
         ({"cap_drop": ("NET_RAW",)}, "unrestricted capabilities"),
         ({"seccomp_profile": "unconfined"}, "seccompProfile"),
@@ -162,7 +176,13 @@ def test_everything_at_once_is_admitted(cluster: Cluster, unlabelled: str, of_it
     assert claim is not None
     for body in (claim, network_policy_body(wanted.key, wanted.config, INSTALLATION)):
         admitted(cluster, body)
-    made = admitted(cluster, pod_body(wanted, installation=INSTALLATION))
+    made = admitted(cluster, pod_of(wanted))
+    assert {
+        "name": "bind-0",
+        "mountPath": "/data",
+        "readOnly": True,
+        "recursiveReadOnly": "IfPossible",
+    } in made["spec"]["containers"][0]["volumeMounts"]
     resources = made["spec"]["containers"][0]["resources"]
     assert resources["requests"] == resources["limits"]
 
@@ -170,7 +190,8 @@ def test_everything_at_once_is_admitted(cluster: Cluster, unlabelled: str, of_it
 @pytest.mark.parametrize(
     "changes",
     [
-        {"workspace": HostPathVolume("/srv/sandboxes")},
+        {"workspace": HostPathVolume("/srv/sandboxes"), "agent": HostSource("/srv/dev")},
+        {"agent": HostSource("/srv/dev"), "access": Access.RO, "binds": ("/srv/shared:/shared:ro",)},
         {"user": "0"},
         {"cap_drop": ()},
         {"seccomp_profile": "unconfined", "apparmor_profile": "unconfined"},
@@ -191,7 +212,7 @@ def test_any_session_key_makes_a_pod_and_a_claim(cluster: Cluster, restricted: s
     claim = claim_body(wanted, INSTALLATION)
 
     assert claim is not None
-    for body in (claim, pod_body(wanted, installation=INSTALLATION)):
+    for body in (claim, pod_of(wanted)):
         assert admitted(cluster, body)["metadata"]["annotations"]["sandkeeper.dev/key"] == scope
 
 

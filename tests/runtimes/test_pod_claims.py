@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtimes.pod_orders import INSTALLATION, KEY, KEYS, order
+from runtimes.pod_orders import INSTALLATION, KEY, KEYS, order, pod_of
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import key_from_pod
 from sandkeeper.config.pod import ClaimTemplate, ClaimVolume, EmptyDirVolume, HostPathVolume
 from sandkeeper.runtimes.pod.claims import claim_body, claim_name, owner_references
-from sandkeeper.runtimes.pod.desired import pod_body
 from sandkeeper.runtimes.protocol import Owner
 
 OWNERS = (Owner(name="first", uid="1"), Owner(name="second", uid="2"), Owner(name="third", uid="3"))
@@ -112,7 +111,7 @@ def test_none_is_made_that_would_not_be_mounted(changes: dict[str, Any]) -> None
     template = ClaimTemplate(size=1)
 
     assert body(template, **changes) is None
-    volumes = pod_body(order(workspace=template, **changes), installation=INSTALLATION)["spec"]["volumes"]
+    volumes = pod_of(order(workspace=template, **changes))["spec"]["volumes"]
     assert all("emptyDir" in volume for volume in volumes)
 
 
@@ -122,11 +121,11 @@ def test_a_claim_is_the_one_that_its_pod_mounts_and_proves_the_key(
 ) -> None:
     wanted = order(key, OWNERS if owners else (), workspace=ClaimTemplate(size=1, retain=retain))
     claim = claim_body(wanted, INSTALLATION)
-    pod = pod_body(wanted, installation=INSTALLATION)
+    pod = pod_of(wanted)
 
     assert claim is not None
     assert claim["metadata"]["name"] == claim_name(key, INSTALLATION)
-    assert pod["spec"]["volumes"][-1]["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
+    assert pod["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": claim["metadata"]["name"]}
     assert key_from_pod(claim["metadata"], INSTALLATION) == key
     assert key_from_pod(claim["metadata"], "other") is None
 

@@ -21,6 +21,7 @@ from runtimes.pod_orders import (
     REFUSED,
     TEXT,
     order,
+    pod_of,
 )
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import key_from_pod
@@ -33,8 +34,9 @@ from sandkeeper.config.pod import (
     PodShape,
 )
 from sandkeeper.runtimes.pod.claims import claim_name
-from sandkeeper.runtimes.pod.desired import TMPFS_SIZE, pod_body
+from sandkeeper.runtimes.pod.mounting import TMPFS_SIZE
 from sandkeeper.runtimes.pod.network import network_hash
+from sandkeeper.runtimes.pod.preparing import prepare_command
 from sandkeeper.runtimes.protocol import Owner
 
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
@@ -93,6 +95,8 @@ CONTAINER = {
     ],
 }
 
+LIMITS = {"memory": "536870912", "cpu": "1500m", "ephemeral-storage": "2147483648"}
+
 IN_MEMORY = {"medium": "Memory", "sizeLimit": "268435456"}
 
 SPEC = {
@@ -104,10 +108,10 @@ SPEC = {
     "securityContext": SECURITY,
     "containers": [CONTAINER],
     "volumes": [
-        {"name": "tmpfs-2", "emptyDir": IN_MEMORY},
+        {"name": "workspace", "emptyDir": {}},
         {"name": "tmpfs-0", "emptyDir": IN_MEMORY},
         {"name": "tmpfs-1", "emptyDir": IN_MEMORY},
-        {"name": "workspace", "emptyDir": {}},
+        {"name": "tmpfs-2", "emptyDir": IN_MEMORY},
     ],
     "dnsPolicy": "ClusterFirst",
 }
@@ -120,7 +124,7 @@ def network(egress: Egress, *servers: str) -> str:
 
 
 def body(**changes: Any) -> dict[str, Any]:
-    return pod_body(order(**changes), installation=INSTALLATION)
+    return pod_of(order(**changes))
 
 
 def with_metadata(**fields: Any) -> dict[str, Any]:
@@ -154,7 +158,12 @@ def test_everything_at_once() -> None:
             "namespace": "team",
             "labels": LABELS
             | {"team": "a", "sandkeeper.dev/network": network(EVERYTHING["pod"].egress, *EVERYTHING["dns"])},
-            "annotations": ANNOTATIONS | {"note": "yes", "sandkeeper.dev/setup": "true"},
+            "annotations": ANNOTATIONS
+            | {
+                "note": "yes",
+                "sandkeeper.dev/setup": "true",
+                "kubectl.kubernetes.io/default-container": "sandbox",
+            },
             "ownerReferences": [
                 {
                     "apiVersion": "sandkeeper.dev/v1alpha1",
@@ -222,29 +231,74 @@ def test_everything_at_once() -> None:
                         "readOnlyRootFilesystem": False,
                         "capabilities": {"drop": ["NET_RAW", "MKNOD"]},
                     },
-                    "resources": {
-                        "limits": {
-                            "memory": "536870912",
-                            "cpu": "1500m",
-                            "ephemeral-storage": "2147483648",
-                            "amd.com/gpu": "2",
-                        }
-                    },
+                    "resources": {"limits": LIMITS | {"amd.com/gpu": "2"}},
                     "volumeMounts": [
+                        {
+                            "name": "agent",
+                            "mountPath": "/agent",
+                            "subPath": "agents/dev",
+                            "readOnly": True,
+                        },
+                        {
+                            "name": "bind-0",
+                            "mountPath": "/data",
+                            "readOnly": True,
+                            "recursiveReadOnly": "IfPossible",
+                        },
                         {"name": "tmpfs-1", "mountPath": "/dev/shm"},
+                        {"name": "bind-1", "mountPath": "/settings", "readOnly": True},
                         {"name": "tmpfs-0", "mountPath": "/srv"},
-                        {"name": "workspace", "mountPath": "/srv/work"},
+                        {"name": "workspace", "mountPath": "/srv/work", "readOnly": True},
                         {"name": "tmpfs-2", "mountPath": "/srv/work/cache", "readOnly": True},
+                        {"name": "agent", "mountPath": "/srv/work/papers", "subPath": "papers"},
+                        {"name": "bind-3", "mountPath": "/srv/work/sharing", "subPath": "shared"},
+                        {
+                            "name": "agent",
+                            "mountPath": "/srv/work/skills",
+                            "subPath": "agents/dev/skills",
+                            "readOnly": True,
+                        },
+                    ],
+                }
+            ],
+            "initContainers": [
+                {
+                    "name": "prepare",
+                    "image": "registry.example:5000/tools@sha256:" + "0" * 64,
+                    "imagePullPolicy": "Always",
+                    "command": prepare_command(order(owners=owners, **EVERYTHING)),
+                    "workingDir": "/",
+                    "securityContext": {
+                        "allowPrivilegeEscalation": False,
+                        "privileged": False,
+                        "readOnlyRootFilesystem": True,
+                        "capabilities": {"drop": ["NET_RAW", "MKNOD"]},
+                    },
+                    "terminationMessagePolicy": "FallbackToLogsOnError",
+                    # No GPU: nothing that is prepared needs one.
+                    "resources": {"limits": LIMITS},
+                    "volumeMounts": [
+                        {
+                            "name": "agent",
+                            "mountPath": "/agent",
+                            "subPath": "agents/dev",
+                            "readOnly": True,
+                        },
+                        {"name": "workspace", "mountPath": "/workspace"},
                     ],
                 }
             ],
             "volumes": [
-                {"name": "tmpfs-1", "emptyDir": {"medium": "Memory", "sizeLimit": "1073741824"}},
-                {"name": "tmpfs-0", "emptyDir": IN_MEMORY},
                 {
                     "name": "workspace",
                     "persistentVolumeClaim": {"claimName": claim_name(KEY, INSTALLATION)},
                 },
+                {"name": "agent", "persistentVolumeClaim": {"claimName": "household"}},
+                {"name": "bind-0", "hostPath": {"path": "/data", "type": "Directory"}},
+                {"name": "bind-1", "configMap": {"name": "settings"}},
+                {"name": "bind-3", "hostPath": {"path": "/srv/household", "type": "Directory"}},
+                {"name": "tmpfs-0", "emptyDir": IN_MEMORY},
+                {"name": "tmpfs-1", "emptyDir": {"medium": "Memory", "sizeLimit": "1073741824"}},
                 {"name": "tmpfs-2", "emptyDir": IN_MEMORY},
             ],
         },
@@ -417,8 +471,8 @@ def test_a_tmpfs_is_a_bounded_volume_in_memory(text: str, size: int, *, is_read_
 
     assert body(tmpfs=(text,), workdir="/y") == with_spec(
         volumes=[
-            {"name": "tmpfs-0", "emptyDir": {"medium": "Memory", "sizeLimit": str(size)}},
             {"name": "workspace", "emptyDir": {}},
+            {"name": "tmpfs-0", "emptyDir": {"medium": "Memory", "sizeLimit": str(size)}},
         ],
         containers=[
             CONTAINER
@@ -444,7 +498,13 @@ def test_a_tmpfs_is_a_bounded_volume_in_memory(text: str, size: int, *, is_read_
         ),
         (
             HostPathVolume("/srv/sandboxes"),
-            {"hostPath": {"path": "/srv/sandboxes", "type": "Directory"}},
+            {"hostPath": {"path": "/srv", "type": "Directory"}},
+            {"subPath": "sandboxes/agent-dev-5rn2m5zp55i6l"},
+        ),
+        # A root of its own: its directories get the mode of that one.
+        (
+            HostPathVolume("/srv/household"),
+            {"hostPath": {"path": "/srv/household", "type": "Directory"}},
             {"subPath": "agent-dev-5rn2m5zp55i6l"},
         ),
     ],
@@ -476,7 +536,7 @@ def test_a_parent_is_mounted_before_what_lies_in_it(
     mounts = spec["containers"][0].get("volumeMounts", [])
 
     assert [(mount["mountPath"], mount["name"]) for mount in mounts] == list(paths.items())
-    assert [volume["name"] for volume in spec.get("volumes", [])] == list(paths.values())
+    assert {volume["name"] for volume in spec.get("volumes", [])} == set(paths.values())
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -488,6 +548,14 @@ def test_every_property_is_accounted_for() -> None:
     """A new property has to become a part of the Pod, or be named as one that does not."""
     assert set(vars(order().config)) == {"backend"} | set(EVERYTHING) | set(REFUSED)
     assert all(body(**{name: value}) != POD for name, value in EVERYTHING.items())
+
+
+def test_what_prepares_gets_its_program_as_it_is() -> None:
+    made = body(**EVERYTHING)["spec"]["initContainers"][0]["command"]
+
+    assert [expanded(word, {"HOME": "/"}) for word in made] == prepare_command(order(**EVERYTHING))
+    odd = body(agent=EVERYTHING["agent"], binds=("/srv/x:/workspace/$(A)$$/ü",))["spec"]["initContainers"][0]
+    assert json.loads(expanded(odd["command"][-1], {"A": "B"}))["directories"] == ["$(A)$$/ü", "skills"]
 
 
 def test_every_property_of_the_pod_section_is_accounted_for() -> None:
@@ -549,7 +617,7 @@ def test_a_variable_arrives_as_it_was_written(env: dict[str, str]) -> None:
 def test_names_and_labels_are_valid_whatever_the_key(prefix: str, key: RuntimeKey, setup: str | None) -> None:
     for workspace in (ClaimVolume("x"), ClaimTemplate(size=1)):
         wanted = order(key, container_prefix=prefix, setup_command=setup, workspace=workspace)
-        made = pod_body(wanted, installation=INSTALLATION)
+        made = pod_of(wanted)
 
         assert DNS_LABEL.fullmatch(made["metadata"]["name"])
         assert all(LABEL_VALUE.fullmatch(value) for value in made["metadata"]["labels"].values())
@@ -560,7 +628,7 @@ def test_names_and_labels_are_valid_whatever_the_key(prefix: str, key: RuntimeKe
 
 
 def identity(key: RuntimeKey, installation: str) -> list[str]:
-    made = pod_body(order(key, workspace=ClaimVolume("x")), installation=installation)
+    made = pod_of(order(key, workspace=ClaimVolume("x")), installation)
     return [
         made["metadata"]["name"],
         made["metadata"]["labels"]["sandkeeper.dev/key-hash"],

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from runtimes.pod_orders import INSTALLATION, INSTALLATIONS, KEY, KEYS, order
+from runtimes.pod_orders import INSTALLATION, INSTALLATIONS, KEY, KEYS, order, pod_of
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.pod import Egress, EgressPort, EgressRule, PodShape
-from sandkeeper.runtimes.pod.desired import pod_body
 from sandkeeper.runtimes.pod.network import network_hash, network_policy_body, network_policy_name
 
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
@@ -301,7 +300,7 @@ def test_one_policy_for_each_policy_of_a_namespace_and_installation(
 @given(egress=EGRESSES, servers=SERVERS)
 def test_a_pod_is_selected_by_its_policy(egress: Egress, servers: tuple[str, ...]) -> None:
     wanted = order(pod=PodShape(egress=egress), dns=servers)
-    pod = pod_body(wanted, installation=INSTALLATION)
+    pod = pod_of(wanted)
     policy = network_policy_body(wanted.key, wanted.config, INSTALLATION)
 
     selector = policy["spec"]["podSelector"]["matchLabels"]

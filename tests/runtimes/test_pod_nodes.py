@@ -26,8 +26,11 @@ RUNNING = PodView(
     has_controller=True,
     config_hash="v1-0123456789abcdef",
     has_setup=False,
+    wiped_for=frozenset(),
     network="",
     image="tools:1",
+    user="1000:1000",
+    writes={},
     node="one",
     created_at=NOW - timedelta(hours=1),
     deleting_at=None,
@@ -36,6 +39,7 @@ RUNNING = PodView(
     ended=None,
     waits_for=None,
     message="",
+    complaints="",
     is_out_of_touch=False,
 )
 OUT_OF_TOUCH = replace(RUNNING, is_out_of_touch=True)

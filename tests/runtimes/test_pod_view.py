@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from runtimes.pod_orders import INSTALLATION, KEY, order
+from runtimes.pod_orders import INSTALLATION, KEY, order, pod_of
 from sandkeeper.api.conditions import Reason
+from sandkeeper.config.naming import pod_annotations
 from sandkeeper.lifecycle.model import Observed, RuntimeState
-from sandkeeper.runtimes.pod.desired import pod_body
 from sandkeeper.runtimes.pod.pods import Pods
 from sandkeeper.runtimes.pod.view import PodView
-from sandkeeper.runtimes.protocol import Owner
+from sandkeeper.runtimes.protocol import Notice, Owner
 
 Json = dict[str, Any]
 Verdict = tuple[RuntimeState, Reason | None, Reason | None, str]
@@ -73,7 +73,7 @@ def taken(reason: str, message: str, value: str = "True") -> Json:
 
 def raw(of: Json | None = None, *, deleted: bool = False, **metadata: Any) -> Json:
     """Return a Pod as the API server has it: ours, and with a status."""
-    body = pod_body(order(owners=(RAIN,), setup_command="make"), installation=INSTALLATION)
+    body = pod_of(order(owners=(RAIN,), setup_command="make"))
     more = {"deletionTimestamp": "2026-11-21T14:53:31Z", "deletionGracePeriodSeconds": 5} if deleted else {}
     body["metadata"] |= {
         "uid": "6fe4",
@@ -372,6 +372,164 @@ def test_a_stranger_with_our_labels_breaks_nothing() -> None:
     assert (seen.key, seen.state, seen.image) == (None, RuntimeState.STARTING, "")
 
 
+# --- it is prepared ---------------------------------------------------------------------------------------------------
+
+MADE = '["AGENTS.md is not copied: it has more than 2097152 bytes", "USER.md is not copied: it is a link"]'
+LINKED = '["skills in the agent\'s workspace is a link or a file; make it a directory"]'
+NO_PYTHON = (
+    "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
+    'unable to start container process: exec: "python3": executable file not found in $PATH: unknown'
+)
+INITIALIZING = waiting("PodInitializing")
+
+
+def preparing(state: Json, phase: str = "Pending", main: Json = INITIALIZING, **more: Any) -> Json:
+    prepare = {**container(state, "prepare"), "ready": state.get("terminated", {}).get("exitCode") == 0}
+    return {**status(phase, container(main), **more), "initContainerStatuses": [prepare]}
+
+
+def unprepared(why: str) -> Verdict:
+    return died(Reason.SEEDING_FAILED, f"The workspace cannot be prepared: {why}")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (preparing(INITIALIZING), STARTS),
+        (preparing({}), STARTS),
+        (preparing(RAN), STARTS),
+        (preparing(ended(0, "Completed", MADE)), STARTS),
+        (preparing(ended(0, "Completed", MADE), "Running", RAN, ready=READY), RUNS),
+        (preparing(ended(0, "Completed", "[]"), main=waiting("ContainerCreating")), STARTS),
+        (
+            preparing(waiting("ErrImagePull", NO_PULL)),
+            waits(Reason.IMAGE_MISSING, f"The image cannot be had (ErrImagePull): {NO_PULL}"),
+        ),
+        (
+            preparing(
+                waiting(
+                    "CreateContainerConfigError",
+                    'failed to prepare subPath for volumeMount "agent" of container "prepare"',
+                )
+            ),
+            waits(
+                Reason.START_FAILED,
+                "The container cannot be started (CreateContainerConfigError): failed to prepare subPath for "
+                'volumeMount "agent" of container "prepare". A link in the path of a directory leads out of its '
+                "volume, or what is there is no directory, or it is not there and cannot be made",
+            ),
+        ),
+        (
+            preparing(ended(0, "Completed"), main=waiting("CreateContainerConfigError", "no such thing")),
+            waits(
+                Reason.START_FAILED,
+                "The container cannot be started (CreateContainerConfigError): no such thing",
+            ),
+        ),
+    ],
+)
+def test_it_is_being_prepared(given: Json, expected: Verdict) -> None:
+    assert verdict(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            preparing(ended(1, "Error", LINKED), "Failed", ready=FAILED),
+            unprepared("skills in the agent's workspace is a link or a file; make it a directory"),
+        ),
+        (
+            preparing(
+                ended(1, "Error", 'Traceback:\n  File "<string>", line 1\n\x1b[31mError\x00'), "Failed"
+            ),
+            unprepared('Traceback: File "<string>", line 1 [31mError'),
+        ),
+        (preparing(ended(3), "Failed", ready=FAILED), unprepared("exit code 3")),
+        (
+            preparing(ended(137, "OOMKilled"), "Failed"),
+            unprepared("it ran out of memory; raise container.memory"),
+        ),
+        (
+            preparing(ended(128, "StartError", NO_PYTHON), "Failed"),
+            unprepared(f"the image needs python3 for it ({NO_PYTHON})"),
+        ),
+        (
+            preparing(ended(137), "Failed", reason="Evicted", message=USAGE),
+            EVICTED,
+        ),
+        (
+            preparing(ended(143), "Failed", also=taken("EvictionByEvictionAPI", "Eviction API: evicting")),
+            died(Reason.EVICTED, "The Pod was taken away (EvictionByEvictionAPI): Eviction API: evicting"),
+        ),
+        (
+            preparing(INITIALIZING, "Failed", reason="NodeAffinity", message=NOT_THAT_NODE),
+            died(Reason.START_FAILED, f"The node refused the Pod (NodeAffinity): {NOT_THAT_NODE}"),
+        ),
+        # Once it is prepared, that is over.
+        (
+            preparing(ended(0, "Completed", MADE), "Failed", ended(137), ready=FAILED),
+            died(Reason.EXITED, "The container ended with exit code 137 (Error)."),
+        ),
+    ],
+)
+def test_it_cannot_be_prepared(given: Json, expected: Verdict) -> None:
+    assert verdict(given) == expected
+
+
+def test_that_it_cannot_be_prepared_is_known_before_its_phase_says_so() -> None:
+    seen = view(preparing(ended(1, "Error", LINKED)))
+    assert (seen.state, seen.ended) == (RuntimeState.TERMINATING, Reason.SEEDING_FAILED)
+    # Nothing of the user's ran in it.
+    assert not seen.ever_ran
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("[]", ""),
+        (None, ""),
+        ("", ""),
+        (
+            MADE,
+            "AGENTS.md is not copied: it has more than 2097152 bytes; USER.md is not copied: it is a link",
+        ),
+        # The sandbox's image has the last word on what it says.
+        ("nonsense", ""),
+        ('{"a": 1}', ""),
+        ('["a", 1, null, ["b"], "c"]', "a; c"),
+        ('["\\u001b[2J\\u202egone\\u0000\\nnext\\ud800"]', "[2J gone next"),
+        ("[" * 100_000, ""),
+        ('["' + "x" * 5000 + '"]', "x" * 1024),
+    ],
+)
+def test_what_could_not_be_prepared(message: str | None, expected: str) -> None:
+    said = view(preparing(ended(0, "Completed", message), "Running", RAN)).notices
+    assert said == ((Notice(reason=Reason.SEED_SKIPPED, message=expected),) if expected else ())
+
+
+def test_what_others_prepare_is_theirs() -> None:
+    given = preparing(ended(0, "Completed"), "Running", RAN)
+    given["initContainerStatuses"].insert(0, container(ended(0, "Completed", MADE), "beside"))
+    assert verdict(given) == RUNS
+    assert view(given).notices == ()
+
+
+@pytest.mark.parametrize(
+    ("security", "expected"),
+    [
+        ({"runAsUser": 1000, "runAsGroup": 2000}, "1000:2000"),
+        ({"runAsUser": 0, "runAsGroup": 0}, "0:0"),
+        ({"runAsNonRoot": True}, ""),
+        (None, ""),
+    ],
+)
+def test_whom_it_runs_as(security: Json | None, expected: str) -> None:
+    pod = raw()
+    pod["spec"]["securityContext"] = security
+    assert PodView.parse(pod, installation=INSTALLATION).user == expected
+
+
 # --- all else ---------------------------------------------------------------------------------------------------------
 
 
@@ -388,7 +546,14 @@ def test_all_that_is_seen() -> None:
         config_hash="v1-0123456789abcdef",
         image="tools:1",
         has_setup=True,
+        user="1000:1000",
     )
+
+
+def test_the_wipes_that_are_done_with_are_seen() -> None:
+    seen = view(annotations=pod_annotations(KEY, config_hash="v1-0", wiped_for=("0f", "a1")))
+    assert seen.observed().wiped_for == {"0f", "a1"}
+    assert view().observed().wiped_for == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -130,6 +130,10 @@ class OwnCluster(Cluster):
         """Stop the API server; whoever speaks to it finds nobody."""
         bed.stop_api_server(self.layout, self.known)
 
+    def kill_api_server(self) -> None:
+        """Kill the API server, in the middle of whatever it does."""
+        bed.stop_api_server(self.layout, self.known, crash=True)
+
     def start_api_server(self) -> None:
         """Start the API server again where it was, and wait until it is ready."""
         bed.start_api_server(self.layout, self.known)
@@ -186,9 +190,11 @@ class Users:
     def leave(self) -> None:
         with locks.exclusive(self._lock):
             users, ours = self._read()
-            left = [user for user in users if user != self._me]
-            if left:
-                self._write(left, ours=ours)
+            # Only one of our places: a test may use the bed beside the fixture of its own session.
+            if self._me in users:
+                users.remove(self._me)
+            if users:
+                self._write(users, ours=ours)
                 return
             self._file.unlink(missing_ok=True)
             if ours:
@@ -211,6 +217,13 @@ class Users:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """Give the cluster, brought up if it is not."""
+    with shared_cluster() as found:
+        yield found
+
+
+@contextmanager
+def shared_cluster() -> Iterator[Cluster]:
+    """Give the cluster that everybody shares, brought up if it is not."""
     layout = Layout.from_environment(os.environ)
     users = Users(layout)
     users.join()
@@ -239,6 +252,13 @@ def own_cluster() -> Iterator[OwnCluster]:
     """Give a control plane of the module's own, beside the test bed that all others share."""
     if os.geteuid() != 0:
         pytest.skip("a control plane of our own needs root")
+    with own_control_plane() as made:
+        yield made
+
+
+@contextmanager
+def own_control_plane() -> Iterator[OwnCluster]:
+    """Make a control plane that nobody else uses, and take it down again; only root can."""
     _remove_stale()
     layout = replace(
         Layout.from_environment(os.environ), state=Path(tempfile.mkdtemp(prefix=_OWN_PREFIX)).absolute()

@@ -12,6 +12,8 @@ from sandkeeper.api import crd
 from sandkeeper.api.names import GROUP, VERSION
 from support.cluster import Cluster
 
+__all__ = ["CRDS", "api_client", "crds", "install_crds", "wait_until_served"]
+
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 
 ESTABLISHING_SECONDS = 30
@@ -20,18 +22,21 @@ ESTABLISHING_SECONDS = 30
 @pytest.fixture(scope="session")
 def api_client(cluster: Cluster) -> Iterator[kubernetes.client.ApiClient]:
     """A client of the official library, for the test cluster."""
-    made = kubernetes.config.new_client_from_config(  # type: ignore[no-untyped-call]
-        config_file=str(cluster.kubeconfig)
-    )
-    with made as client:
+    with _client(cluster) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-def crds(cluster: Cluster, api_client: kubernetes.client.ApiClient) -> None:
+def crds(cluster: Cluster) -> None:
     """Both kinds are there and served. They are left there: other test runs may be using them."""
+    install_crds(cluster)
+
+
+def install_crds(cluster: Cluster) -> None:
+    """Install both kinds, and wait until they are served."""
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
-    wait_until_served(api_client, group=GROUP)
+    with _client(cluster) as client:
+        wait_until_served(client, group=GROUP)
 
 
 def wait_until_served(api_client: kubernetes.client.ApiClient, *, group: str) -> None:
@@ -48,3 +53,10 @@ def wait_until_served(api_client: kubernetes.client.ApiClient, *, group: str) ->
                 time.sleep(0.05)
             else:
                 break
+
+
+def _client(cluster: Cluster) -> kubernetes.client.ApiClient:
+    made: kubernetes.client.ApiClient = kubernetes.config.new_client_from_config(  # type: ignore[no-untyped-call]
+        config_file=str(cluster.kubeconfig)
+    )
+    return made

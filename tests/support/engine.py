@@ -24,12 +24,16 @@ from sandkeeper.config.canonical import config_hash
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.operator import Ceilings, DockerSettings
 from sandkeeper.config.resolution import RuntimeConfig
+from sandkeeper.lifecycle.model import Observed
 from sandkeeper.runtimes.docker import DockerRuntimes
-from sandkeeper.runtimes.docker.transport import connect_to
+from sandkeeper.runtimes.docker.transport import Connect, connect_to
 from sandkeeper.runtimes.protocol import Order
 from support.cluster import Cluster
 
-__all__ = ["Changes", "Sandboxing", "a_config", "an_order", "eventually", "import_tiny"]
+__all__ = ["Changes", "Sandboxing", "Sh", "a_config", "an_order", "eventually", "import_tiny"]
+
+Sh = Callable[[Observed, str], tuple[int, str]]
+"""Runs a shell command in a sandbox; returns the exit code and what it says."""
 
 _PROGRAMS = (
     "sh",
@@ -61,9 +65,17 @@ def _tiny_archive() -> bytes:
         )
     sink = io.BytesIO()
     with tarfile.open(fileobj=sink, mode="w") as archive:
-        for name in ("bin", "etc", "tmp"):
+        for name, mode, owner in (
+            ("bin", 0o755, 0),
+            ("etc", 0o755, 0),
+            ("tmp", 0o1777, 0),
+            ("workspace", 0o755, 1000),
+        ):
             directory = tarfile.TarInfo(name)
-            directory.type, directory.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
+            directory.type, directory.mode = tarfile.DIRTYPE, mode
+            directory.uid = directory.gid = (
+                owner  # the workspace is the sandbox's user's, as in the images for sandboxes
+            )
             archive.addfile(directory)
         program = archive.gettarinfo(Path(busybox).resolve(), "bin/busybox")
         program.mode, program.uid, program.gid = 0o755, 0, 0
@@ -140,7 +152,7 @@ class Changes:
     def __call__(self, key: RuntimeKey) -> None:
         self.told.append((time.monotonic(), key))
 
-    async def of(self, key: RuntimeKey, *, since: float, within: float = 20) -> float:
+    async def of(self, key: RuntimeKey, *, since: float, within: float = 60) -> float:
         """Wait until the key is told, and return how long after ``since`` that was."""
 
         def times() -> list[float]:
@@ -172,15 +184,19 @@ class Sandboxing:
         self.installation = f"test{secrets.token_hex(6)}"
 
     def backend(
-        self, *, ceilings: Ceilings | None = None, url: str | None = None, **settings: Any
+        self,
+        *,
+        ceilings: Ceilings | None = None,
+        url: str | None = None,
+        connect: Connect | None = None,
+        **settings: Any,
     ) -> DockerRuntimes:
         """Make a backend that nobody runs."""
-
         return DockerRuntimes(
             DockerSettings(**settings),
             ceilings or Ceilings(),
             self.installation,
-            connect=connect_to(url or self.url),
+            connect=connect or connect_to(url or self.url),
         )
 
     @asynccontextmanager

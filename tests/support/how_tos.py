@@ -15,16 +15,21 @@ _BLOCK = re.compile(r"^\n((?: {7}.*\n)+)", re.MULTILINE)
 
 
 class HowTo:
-    """One page. ``instead`` is what stands for a text on this machine."""
+    """One page, or one section of it. ``instead`` is what stands for a text on this machine."""
 
-    def __init__(self, name: str, *, instead: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, name: str, *, section: str | None = None, instead: Mapping[str, str] | None = None
+    ) -> None:
         self.manifests: list[dict[str, Any]] = []
         """What is to be applied, in the order of the page."""
         self.settings: list[dict[str, Any]] = []
         """Excerpts of the operator's configuration."""
         self.commands: list[str] = []
         """What is to be run in a shell."""
-        for block in _BLOCK.findall((_FOLDER / name).read_text(encoding="utf-8")):
+        page = (_FOLDER / name).read_text(encoding="utf-8")
+        if section is not None:
+            page = page.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+        for block in _BLOCK.findall(page):
             text = textwrap.dedent(block)
             for old, new in (instead or {}).items():
                 text = text.replace(old, new)

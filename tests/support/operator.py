@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import yaml
 from sandkeeper.api.names import Label
 from support.waiting import wait_for
 
-__all__ = ["OperatorFactory", "OperatorProcess"]
+__all__ = ["OperatorFactory", "OperatorProcess", "operators"]
 
 
 class OperatorProcess:
@@ -31,13 +32,21 @@ class OperatorProcess:
     """
 
     def __init__(
-        self, *, config: Path, log: Path, env: dict[str, str], crash: str | None, lease: bool = True
+        self,
+        *,
+        config: Path,
+        log: Path,
+        env: dict[str, str],
+        crash: str | None,
+        lease: bool = True,
+        verbose: bool = False,
     ) -> None:
         self.config = config
         self.log = log
         module = ["support.crashing", crash] if crash else ["sandkeeper"]
         arguments = ["run", "--config", str(config), "--health-host", "127.0.0.1", "--health-port", "0"]
         arguments += [] if lease else ["--no-leader-election"]
+        arguments += ["--verbose"] if verbose else []
         with log.open("ab") as sink:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", *module, *arguments],
@@ -98,17 +107,22 @@ class OperatorProcess:
 OperatorFactory = Callable[..., OperatorProcess]
 
 
-@pytest.fixture
-def operator_factory(
-    cluster: Any, crds: Any, namespace: str, docker_client: docker.DockerClient, tmp_path: Path
+@contextmanager
+def operators(
+    cluster: Any, docker_client: docker.DockerClient, *, namespace: str, folder: Path
 ) -> Iterator[OperatorFactory]:
-    """Start operators for the test's namespace; at the end stop them and remove what they made."""
+    """Start operators for a namespace; at the end stop them and remove what they made."""
     started: list[OperatorProcess] = []
 
     def start(
-        *, crash: str | None = None, env: dict[str, str] | None = None, lease: bool = True, **config: Any
+        *,
+        crash: str | None = None,
+        env: dict[str, str] | None = None,
+        lease: bool = True,
+        verbose: bool = False,
+        **config: Any,
     ) -> OperatorProcess:
-        path = tmp_path / f"operator-{len(started)}.yaml"
+        path = folder / f"operator-{len(started)}.yaml"
         settings = {"namespace": namespace, "release": "test", "watchNamespaces": [namespace], **config}
         path.write_text(yaml.safe_dump(settings))
         environment = os.environ | {
@@ -118,21 +132,34 @@ def operator_factory(
         }
         process = OperatorProcess(
             config=path,
-            log=tmp_path / "operator.log",
+            log=folder / "operator.log",
             env=environment | (env or {}),
             crash=crash,
             lease=lease,
+            verbose=verbose,
         )
         started.append(process)
         return process
 
-    yield start
-    for process in started:
-        process.kill()
-    for container in docker_client.containers.list(
-        all=True, filters={"label": f"{Label.NAMESPACE}={namespace}"}, ignore_removed=True
-    ):
-        container.remove(force=True, v=True)
+    try:
+        yield start
+    finally:
+        for process in started:
+            process.kill()
+        for container in docker_client.containers.list(
+            all=True, filters={"label": f"{Label.NAMESPACE}={namespace}"}, ignore_removed=True
+        ):
+            with suppress(docker.errors.NotFound):  # the engine may have been at it already
+                container.remove(force=True, v=True)
+
+
+@pytest.fixture
+def operator_factory(
+    cluster: Any, crds: Any, namespace: str, docker_client: docker.DockerClient, tmp_path: Path
+) -> Iterator[OperatorFactory]:
+    """Start operators for the test's namespace; at the end stop them and remove what they made."""
+    with operators(cluster, docker_client, namespace=namespace, folder=tmp_path) as start:
+        yield start
 
 
 @pytest.fixture

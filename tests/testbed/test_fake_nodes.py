@@ -5,9 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from kubernetes.client import CoreV1Api
+from kubernetes.client.exceptions import ApiException
+from kubernetes.config import new_client_from_config
 
 from support.cluster import new_namespace
 from support.waiting import wait_for
@@ -60,6 +65,37 @@ def test_groups_keep_apart(cluster: Cluster, namespace: str, fake_nodes: FakeNod
     cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout=20s")
     assert pods_of(cluster, first) == ["p0"]
     assert pods_of(cluster, second) == ["p1"]
+
+
+def test_a_pod_of_the_same_name_survives_the_end_of_the_one_before(
+    cluster: Cluster, namespace: str, fake_nodes: FakeNodesFactory
+) -> None:
+    nodes = fake_nodes()
+    names = [f"again-{number}" for number in range(10)]
+    with new_client_from_config(config_file=str(cluster.kubeconfig)) as connection:  # type: ignore[no-untyped-call]
+        core = CoreV1Api(connection)
+        made = {name: made_at_once(core, namespace, a_pod(nodes, name)) for name in names}
+        cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout=20s")
+        for name in names:
+            core.delete_namespaced_pod(name, namespace)
+            made[name] = made_at_once(core, namespace, a_pod(nodes, name))
+    cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout=20s")
+    listed = cluster.get("-n", namespace, "pods")["items"]
+    assert {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in listed} == made
+
+
+def made_at_once(core: CoreV1Api, namespace: str, pod: str) -> str:
+    """Make a Pod as soon as its name is free; return its UID."""
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            made = core.create_namespaced_pod(namespace, json.loads(pod))
+        except ApiException as error:
+            if error.status != HTTPStatus.CONFLICT or time.monotonic() > deadline:
+                raise
+        else:
+            assert made.metadata is not None
+            return str(made.metadata.uid)
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next(cluster: Cluster) -> None:

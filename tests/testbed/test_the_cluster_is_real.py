@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from support.cluster import HARDENED_POD
+from support.cluster import HARDENED_POD, shared_cluster
+from testbed import processes
 
 if TYPE_CHECKING:
     import docker
@@ -63,3 +64,16 @@ def test_a_namespace_with_a_leftover_goes(cluster: Cluster, namespace: str) -> N
     began = time.monotonic()
     assert cluster.get("namespace", namespace)["status"]["phase"] == "Active"
     assert time.monotonic() - began < 5
+
+
+def test_who_uses_the_bed_twice_and_leaves_once_still_uses_it(cluster: Cluster) -> None:
+    def places() -> int:
+        state = cluster.layout.state
+        users = json.loads(state.with_name(f"{state.name}.users").read_text(encoding="utf-8"))["users"]
+        me = processes.myself()
+        return sum(user["pid"] == me.pid for user in users)
+
+    before = places()
+    with shared_cluster():
+        assert places() == before + 1
+    assert places() == before >= 1
