@@ -7,7 +7,7 @@ from typing import Any
 import docker
 import pytest
 
-from sandkeeper.runtimes.docker.running import RunningCommand
+from support.engine import run_in_shell
 from support.how_tos import HowTo
 from support.operator import OperatorFactory, Sandboxes
 from support.waiting import wait_for
@@ -45,10 +45,7 @@ class Household:
 
     def sh(self, name: str, command: str) -> tuple[int, str]:
         """Run a command in a sandbox that is ready."""
-        container = self.sandboxes.status(name)["runtime"]["id"]
-        with RunningCommand(self._client.api, container, ["sh", "-c", command], stdin=False) as running:
-            said = b"".join(data for _, data in running.frames())
-            return running.exit_code() or 0, said.decode().strip()
+        return run_in_shell(self._client, self.sandboxes.status(name)["runtime"]["id"], command)
 
 
 def household(

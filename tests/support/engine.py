@@ -26,14 +26,15 @@ from sandkeeper.config.operator import Ceilings, DockerSettings
 from sandkeeper.config.resolution import RuntimeConfig
 from sandkeeper.lifecycle.model import Observed
 from sandkeeper.runtimes.docker import DockerRuntimes
+from sandkeeper.runtimes.docker.running import RunningCommand
 from sandkeeper.runtimes.docker.transport import Connect, connect_to
 from sandkeeper.runtimes.protocol import Order
 from support.cluster import Cluster
 
-__all__ = ["Changes", "Sandboxing", "Sh", "a_config", "an_order", "eventually", "import_tiny"]
+__all__ = ["Changes", "Sandboxing", "Sh", "a_config", "an_order", "eventually", "import_tiny", "run_in_shell"]
 
 Sh = Callable[[Observed, str], tuple[int, str]]
-"""Runs a shell command in a sandbox; returns the exit code and what it says."""
+"""Runs a shell command in a sandbox; see :func:`run_in_shell`."""
 
 _PROGRAMS = (
     "sh",
@@ -103,6 +104,16 @@ def tiny_image(docker_client: docker.DockerClient) -> Iterator[str]:
         yield image
     finally:
         docker_client.images.remove(image, force=True)
+
+
+def run_in_shell(client: docker.DockerClient, container: str, command: str) -> tuple[int, str]:
+    """Run a command in a container, as its user; return the exit code and what it says.
+
+    Its output is in front of its errors: which of both the engine sends first is a matter of luck.
+    """
+    with RunningCommand(client.api, container, ["/bin/sh", "-c", command], stdin=False) as running:
+        frames = sorted(running.frames(), key=lambda frame: frame[0])
+        return running.exit_code() or 0, b"".join(data for _, data in frames).decode().strip()
 
 
 def a_config(image: str, **changes: Any) -> RuntimeConfig:

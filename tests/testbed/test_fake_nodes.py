@@ -98,7 +98,9 @@ def made_at_once(core: CoreV1Api, namespace: str, pod: str) -> str:
             return str(made.metadata.uid)
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next(cluster: Cluster) -> None:
+@pytest.mark.xdist_group("fake-nodes")
+def test_what_a_killed_process_left_is_removed_by_the_next(own_cluster: OwnCluster) -> None:
+    # Among others who need fake nodes, any of them might be the next.
     script = (
         "import os, sys, time\n"
         "from testbed import bed\n"
@@ -109,20 +111,24 @@ def test_what_a_killed_process_left_is_removed_by_the_next(cluster: Cluster) -> 
         "    print(nodes.group, flush=True)\n"
         "    time.sleep(1000)\n"
     )
-    environ = os.environ | {"PYTHONPATH": str(MODULES.parent)}
+    environ = os.environ | {
+        "PYTHONPATH": str(MODULES.parent),
+        "SANDKEEPER_STATE": str(own_cluster.layout.state),
+    }
     command = [sys.executable, "-c", script]
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         group = other.stdout.readline().strip()
         other.send_signal(signal.SIGKILL)
-    (run,) = [run for run in kwok.runs(cluster.layout) if run.group == group]
+    (run,) = [run for run in kwok.runs(own_cluster.layout) if run.group == group]
     assert run.process.alive
-    assert nodes_of(cluster, group)
-    with cluster.fake_nodes(0):
+    assert nodes_of(own_cluster, group)
+    with own_cluster.fake_nodes(0):
         assert not run.process.alive
-        assert not nodes_of(cluster, group)
+        assert not nodes_of(own_cluster, group)
 
 
+@pytest.mark.xdist_group("fake-nodes")
 def test_a_silent_node_is_found_unreachable_and_can_be_given_up(own_cluster: OwnCluster) -> None:
     kubectl = own_cluster.kubectl
     with own_cluster.fake_nodes(2) as nodes, new_namespace(own_cluster) as namespace:
