@@ -108,7 +108,7 @@ _FULL: Final = _Size(
     containers_rounds=2,
     sharded=1000,
     calls=500,
-    seconds=5400,
+    seconds=7200,
 )
 _QUICK: Final = _Size(
     samples=3,
@@ -191,21 +191,20 @@ _PARTS: Final[dict[str, Callable[[Stage, _Size], Awaitable[Section]]]] = {
 }
 
 
-async def _run(names: Sequence[str], size: _Size) -> Report:
+async def _run(names: Sequence[str], size: _Size, *, keep: Callable[[Report], None]) -> None:
+    """Measure part after part. Each is kept when it is done: a run that ends early has not run for nothing."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with staged() as stage, asyncio.timeout(size.seconds):
         facts = await machine.describe(stage)
-        measured = []
         for name in names:
             before = machine.load()
             with progress.step(f"Measuring: {name}"):
                 section = replace(await _PARTS[name](stage, size), part=name)
-            measured.append((section, (before, machine.load())))
             sys.stdout.write(f"\n{section.to_markdown()}\n\n")
             sys.stdout.flush()
-        return Report.of(facts, measured)
+            keep(Report.of(facts, section, loads=(before, machine.load())))
 
 
 def _less(size: _Size, *, count: int | None, rounds: int | None) -> _Size:
@@ -244,15 +243,18 @@ def main() -> int:
     names = [name for name in _PARTS if not chosen.only or name in chosen.only]
     size = _QUICK if chosen.quick else _FULL
     size = _less(size, count=chosen.count, rounds=chosen.rounds)
+    folder = chosen.output or (None if chosen.quick or chosen.only else _DOCS)
+
+    def keep(report: Report) -> None:
+        if folder is not None:
+            report.write(folder, order=tuple(_PARTS))
+            progress.say(f"Written to {folder / 'performance.md'}")
+
     try:
-        report = asyncio.run(_run(names, size))
+        asyncio.run(_run(names, size, keep=keep))
     except (KeyboardInterrupt, asyncio.CancelledError):
         progress.say("Interrupted; everything is cleared away")
         return _INTERRUPTED
-    folder = chosen.output or (None if chosen.quick or chosen.only else _DOCS)
-    if folder is not None:
-        report.write(folder, order=tuple(_PARTS))
-        progress.say(f"Written to {folder / 'performance.md'}")
     return 0
 
 

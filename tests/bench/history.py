@@ -1,4 +1,4 @@
-"""One line for each run, so that it shows what became quicker or slower, and when."""
+"""One line for each part of a run, so that it shows what became quicker or slower, and when."""
 
 import json
 import subprocess
@@ -24,8 +24,9 @@ _HEADLINES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def append(machine: Json, figures: Json, texts: Json, folder: Path) -> None:
-    """Add a line for a run that is about to be written."""
-    if not texts:
+    """Add a line for a part that is about to be written, if it is one of those that are kept."""
+    kept = {name: _headline(name, one) for name, one in figures.items() if name in _HEADLINES}
+    if not kept:
         return
     loads = [text["loadAverage"] for text in texts.values()]
     line: Json = {
@@ -33,7 +34,7 @@ def append(machine: Json, figures: Json, texts: Json, folder: Path) -> None:
         "commit": _commit(),
         "machine": {name: machine[name] for name in ("cores", "processor", "memoryGiB")},
         "loadAverage": [loads[0][0], loads[-1][1]],
-        "figures": {name: _headline(name, one) for name, one in figures.items() if name in _HEADLINES},
+        "figures": kept,
     }
     with (folder / _FILE).open("a", encoding="utf-8") as file:
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -48,12 +49,13 @@ def _headline(name: str, figures: Json) -> Json:
 
 
 def _commit() -> str:
-    """Return what was measured; with a plus where the checkout had changes of its own."""
-    said = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parent,
+    """Return what was measured; with a plus where the checkout had changes of its own, these documents aside."""
+    said = _git("describe", "--always", "--abbrev=10", "--exclude=*")
+    changed = _git("status", "--porcelain", "--", ":/", ":!/docs").stdout.strip()
+    return (said.stdout.strip() or "unknown") + ("+" if changed else "")
+
+
+def _git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["git", *arguments], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
     )
-    return said.stdout.strip() or "unknown"

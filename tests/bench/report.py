@@ -19,8 +19,8 @@ same Pod, created by hand. A busy machine slows both; so read the ratios, and ta
 gives.
 
 This page is written by the benchmark; [performance.json](performance.json) has the same figures, and
-[performance-history.jsonl](performance-history.jsonl) has a line for each run. To measure anew, all of it, or parts by
-the names that the sections give:
+[performance-history.jsonl](performance-history.jsonl) has a line for each part of a run. To measure anew, all of it, or
+parts by the names that the sections give:
 
 ```sh
 make bench
@@ -57,7 +57,7 @@ _NOT_MEASURED: Final = """\
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What is known: the parts of this run, and where it was one of some parts, the others from earlier runs."""
+    """What is known: one part that was just measured, or all of them."""
 
     machine: Json
     figures: Json
@@ -66,27 +66,20 @@ class Report:
     """What is said of each section: `part`, `headline`, `markdown`, and when, where and how busy the machine was."""
 
     @classmethod
-    def of(cls, machine: Json, measured: Sequence[tuple[Section, tuple[float, float]]]) -> "Report":
-        """Take one run; with each section goes the load average before it and after it."""
-        today = datetime.now(UTC).date().isoformat()
-        return cls(
-            machine=machine,
-            figures={section.name: section.data for section, _ in measured},
-            texts={
-                section.name: {
-                    "part": section.part,
-                    "date": today,
-                    "processor": _processor(machine),
-                    "loadAverage": list(loads),
-                    "headline": section.headline,
-                    "markdown": section.to_markdown(),
-                }
-                for section, loads in measured
-            },
-        )
+    def of(cls, machine: Json, section: Section, *, loads: tuple[float, float]) -> "Report":
+        """Take one part; ``loads`` are the load averages before it and after it."""
+        text = {
+            "part": section.part,
+            "date": datetime.now(UTC).date().isoformat(),
+            "processor": _processor(machine),
+            "loadAverage": list(loads),
+            "headline": section.headline,
+            "markdown": section.to_markdown(),
+        }
+        return cls(machine=machine, figures={section.name: section.data}, texts={section.name: text})
 
     def write(self, folder: Path, *, order: Sequence[str]) -> None:
-        """Write the files; what this run did not measure stays as it was. ``order`` is that of the parts."""
+        """Write the files; the other parts stay as they were. ``order`` is that of the parts."""
         history.append(self.machine, self.figures, self.texts, folder)
         path = folder / "performance.json"
         known = (
