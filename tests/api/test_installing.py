@@ -81,7 +81,7 @@ def test_short_names_and_the_category_are_known(cluster: Cluster, namespace: str
         # While somebody else applies the same CRDs, the API server may not name one of them for a moment.
         with suppress(subprocess.CalledProcessError):
             both[:] = cluster.kubectl("get", "-n", namespace, "sandkeeper", "-o", "name").split()
-        return bool(both)
+        return len(both) == 2
 
     wait_for(known, what="the category is known", timeout=30)
     assert both == [

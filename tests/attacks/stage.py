@@ -207,29 +207,40 @@ class Stage:
 
     def settled(self, *names: str, besides: Mapping[str, str] = MappingProxyType({})) -> list[Standing]:
         """Wait until it is told how each fares for good. ``besides``: runtimes that are to be replaced first."""
-        passing = {"", "Creating", "Pending", "Replacing", "Terminating"}
+        # The policy may be seen a moment after its Sandbox.
+        passing = {"", "Creating", "Pending", "PolicyNotFound", "Replacing", "Terminating"}
+        found: list[Standing] = []
 
         def is_settled(one: Standing) -> bool:
             is_old = one.ready == "True" and one.runtime == besides.get(one.name)
             return one.reason not in passing and not is_old
 
+        def are_settled() -> bool:
+            found[:] = self._readiness(*names)
+            return all(map(is_settled, found))
+
         wait_for(
-            lambda: all(map(is_settled, self._readiness(*names))),
+            are_settled,
             what=f"{', '.join(names)} are settled",
             timeout=120,
             pause=0.3,
-            tell=lambda: "\n".join(map(str, self._readiness(*names))),
+            tell=lambda: "\n".join(map(str, found)),
         )
-        return self._readiness(*names)
+        return found
 
     def _readiness(self, *names: str) -> list[Standing]:
         listed = json.loads(self.sandboxes.kubectl("get", "sandboxes", "-o", "json"))["items"]
-        statuses = {each["metadata"]["name"]: each.get("status", {}) for each in listed}
+        sandboxes = {each["metadata"]["name"]: each for each in listed}
         found = []
         for name in names:
-            conditions = statuses[name].get("conditions", [])
-            ready: dict[str, str] = next((each for each in conditions if each["type"] == "Ready"), {})
-            runtime = (statuses[name].get("runtime") or {}).get("id", "")
+            metadata, status = sandboxes[name]["metadata"], sandboxes[name].get("status", {})
+            conditions = [
+                each
+                for each in status.get("conditions", [])
+                if each["type"] == "Ready" and each["observedGeneration"] == metadata["generation"]
+            ]
+            ready: dict[str, str] = next(iter(conditions), {})
+            runtime = (status.get("runtime") or {}).get("id", "")
             found.append(
                 Standing(name, runtime, *(ready.get(part, "") for part in ("status", "reason", "message")))
             )

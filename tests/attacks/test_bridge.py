@@ -53,7 +53,6 @@ async def open_bridge(stage: Stage, api: KubeApi, cluster: Cluster) -> AsyncIter
 
     yield open_into
     commands.close()
-    await asyncio.sleep(0.1)  # aiohttp lets go of TLS connections in the background, which takes a loop
 
 
 async def refused(error: type[BridgeError], *attempts: Awaitable[Any]) -> None:

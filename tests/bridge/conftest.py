@@ -1,8 +1,7 @@
 """Where the bridge is tried."""
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import docker
 import pytest
@@ -34,10 +33,8 @@ def made_pod(cluster: Cluster) -> Iterator[yards.Pod]:
 
 
 @pytest.fixture
-async def _pod(made_pod: yards.Pod, api: KubeApi) -> AsyncIterator[yards.Yard]:
-    yield made_pod.yard(api)
-    # aiohttp lets go of TLS connections in the background, which takes a loop.
-    await asyncio.sleep(0.1)
+async def _pod(made_pod: yards.Pod, api: KubeApi) -> yards.Yard:
+    return made_pod.yard(api)
 
 
 REMOTE = [

@@ -16,7 +16,7 @@ from sandkeeper.config.mounts import ConfigMapSource, MountPoint, Role
 from sandkeeper.runtimes.docker.commands import Commands
 from sandkeeper.runtimes.docker.transport import connect_to
 from support.cluster import Cluster
-from support.engine import a_config
+from support.engine import a_config, run_in
 
 pytestmark = [pytest.mark.cluster, pytest.mark.engine]
 
@@ -60,7 +60,7 @@ async def test_a_container(
     host = bridge.table.host_path("/workspace/deep/team/note")
     assert host == f"{yard.hosts['team']}/note"
     assert await bridge.read(bridge.table.sandbox_path(host)) == b"for all"
-    assert made.exec_run(["cat", "/workspace/deep/team/note"]).output == b"for all"
+    assert run_in(docker_client, made.id, ["cat", "/workspace/deep/team/note"]) == (0, b"for all")
     assert bridge.table.sandbox_path(host) == "/workspace/deep/team/note"
 
     with pytest.raises(Unavailable, match="is on the Docker engine ELSE:WHERE, but this is"):

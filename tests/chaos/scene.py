@@ -84,7 +84,9 @@ class Operated:
         """Start it, unless it runs; ready is another question."""
         if not self.alive:
             self._killing = False
-            self._process = OperatorProcess(config=self._config, log=self.log, env=self.env, crash=None)
+            self._process = OperatorProcess(
+                config=self._config, log=self.log, env=self.env, crash=None, verbose=True
+            )
 
     async def kill(self) -> int:
         """Kill it by SIGKILL; return the exit code, which is that signal's unless it had ended before."""

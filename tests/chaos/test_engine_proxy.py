@@ -1,6 +1,7 @@
 """The way to the engine on which everything can go wrong: what passes, what does not, and that it is proven."""
 
 import asyncio
+import secrets
 import socket
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -19,8 +20,6 @@ from support.engine import eventually
 
 pytestmark = [pytest.mark.engine]
 
-LABEL = "sandkeeper-test-proxy"
-
 
 @pytest.fixture
 async def proxy(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EngineProxy]:
@@ -32,8 +31,13 @@ async def proxy(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> A
 
 @pytest.fixture
 async def client(proxy: EngineProxy) -> AsyncIterator[docker.APIClient]:
-    with closing(await away(connect_to(proxy.url), 3)) as client:
+    with closing(await away(connect_to(proxy.url), 30)) as client:
         yield client
+
+
+@pytest.fixture
+def label() -> str:
+    return f"sandkeeper-test-proxy-{secrets.token_hex(4)}"
 
 
 async def away(call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -87,23 +91,33 @@ async def test_cut_and_healed(proxy: EngineProxy, client: docker.APIClient) -> N
 
 
 async def test_a_call_that_hangs_never_got_to_the_engine(
-    proxy: EngineProxy, client: docker.APIClient, docker_client: docker.DockerClient, tiny_image: str
+    proxy: EngineProxy,
+    client: docker.APIClient,
+    docker_client: docker.DockerClient,
+    tiny_image: str,
+    label: str,
 ) -> None:
+    client.timeout = 3
     async with proxy.judged(lambda asked: Fate.HANG if asked.changes else Fate.NORMAL):
         with pytest.raises(requests.ReadTimeout):
-            await away(client.create_container, tiny_image, ["sleep", "100"], labels=[LABEL])
+            await away(client.create_container, tiny_image, ["sleep", "100"], labels=[label])
+        client.timeout = 30
         assert await away(client.ping)
     assert proxy.struck == {Fate.HANG: 1}
-    assert docker_client.containers.list(all=True, filters={"label": LABEL}) == []
+    assert docker_client.containers.list(all=True, filters={"label": label}) == []
 
 
 async def test_a_call_whose_answer_is_lost_has_taken_effect(
-    proxy: EngineProxy, client: docker.APIClient, docker_client: docker.DockerClient, tiny_image: str
+    proxy: EngineProxy,
+    client: docker.APIClient,
+    docker_client: docker.DockerClient,
+    tiny_image: str,
+    label: str,
 ) -> None:
     async with proxy.judged(lambda asked: Fate.LOSE if asked.changes else Fate.NORMAL):
         with pytest.raises(requests.ConnectionError):
-            await away(client.create_container, tiny_image, ["sleep", "100"], labels=[LABEL])
-    (made,) = docker_client.containers.list(all=True, filters={"label": LABEL})
+            await away(client.create_container, tiny_image, ["sleep", "100"], labels=[label])
+    (made,) = docker_client.containers.list(all=True, filters={"label": label})
     await away(made.remove, force=True)
     assert proxy.struck == {Fate.LOSE: 1}
 
@@ -139,6 +153,10 @@ class Listener:
             self.events.extend(self._events)
         self.broken.set()
 
+    def heard(self, action: str, image: str) -> bool:
+        """Whether that was told of an image; others have images and containers on the same engine."""
+        return any((each["Action"], each["Actor"]["ID"]) == (action, image) for each in self.events)
+
 
 async def listen(proxy: EngineProxy, client: docker.APIClient) -> Listener:
     listener: Listener = await away(Listener, client)
@@ -150,16 +168,16 @@ async def test_silent_events(
     proxy: EngineProxy, client: docker.APIClient, docker_client: docker.DockerClient, tiny_image: str
 ) -> None:
     listener = await listen(proxy, client)
-    await away(docker_client.images.get(tiny_image).tag, "sandkeeper-test-heard")
-    await eventually(lambda: bool(listener.events), what="an event is heard")
-    heard = len(listener.events)
+    image = await away(docker_client.images.get, tiny_image)
+    await away(image.tag, "sandkeeper-test-heard")
+    await eventually(lambda: listener.heard("tag", image.id), what="an event is heard")
     async with proxy.silent() as streams:
         assert streams == 1
         await away(docker_client.images.remove, "sandkeeper-test-heard")
         await eventually(lambda: proxy.swallowed > 0, what="an event is swallowed")
         assert not listener.broken.is_set()
     await eventually(listener.broken.is_set, what="it is told that something is missing")
-    assert len(listener.events) == heard
+    assert not listener.heard("untag", image.id)
 
 
 async def test_events_break_within_a_line(proxy: EngineProxy, client: docker.APIClient) -> None:

@@ -7,7 +7,11 @@ import pytest
 from chaos.storm import run
 from chaos.storms import STORMS
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("chaos")]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.xdist_group("chaos"),
+    pytest.mark.timeout(900),  # a storm has bounds of its own, which tell more
+]
 
 SEED = 20261121
 SECONDS = 20
@@ -23,6 +27,6 @@ async def test_everything_is_as_it_should_be_after_the_storm(name: str) -> None:
         pytest.skip("a control plane or an engine of its own needs root")
     outcome = await run(STORMS[name], seed=SEED, seconds=SECONDS, sandboxes=SANDBOXES)
     told = f"seed {outcome.seed}, {dict(outcome.faults)}; its log: {outcome.log}"
-    assert outcome.violations == [], told
+    assert not outcome.violations, "\n".join([*outcome.violations, told])
     assert sum(outcome.faults.values()) >= len(STORMS[name].groups), told
     assert outcome.promises > 0, told

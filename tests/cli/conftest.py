@@ -15,7 +15,7 @@ def played_pod(cluster: Cluster, crds: None) -> Iterator[PlayedPod]:
     namespace = f"t-{secrets.token_hex(4)}"
     cluster.kubectl("create", "namespace", namespace)
     try:
-        cluster.kubectl("-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=20s")
+        cluster.kubectl("-n", namespace, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
         made = PlayedPod(cluster, namespace)
         made.make()
         yield made

@@ -13,7 +13,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.engine]
 
 @pytest.fixture
 def rain(sandboxes: Sandboxes, operator: OperatorProcess) -> Sandboxes:
-    sandboxes.apply(sandboxes.policy(hotWindowSeconds=3, prune={"idleSeconds": 8}), sandboxes.sandbox("rain"))
+    sandboxes.apply(
+        sandboxes.policy(hotWindowSeconds=3, prune={"idleSeconds": 20}), sandboxes.sandbox("rain")
+    )
     sandboxes.wait("rain", "Running")
     return sandboxes
 
@@ -25,7 +27,7 @@ def execute(cluster: Cluster, namespace: str) -> Executing:
 
 def test_a_long_command_is_one_long_use(rain: Sandboxes, execute: Executing) -> None:
     before = rain.status("rain")["runtime"]["id"]
-    assert execute("rain", "--", "sleep", "14").returncode == 0
+    assert execute("rain", "--", "sleep", "30").returncode == 0
     assert rain.status("rain")["runtime"]["id"] == before
 
 

@@ -100,7 +100,7 @@ def run_the_commands(shell_env: dict[str, str], *, but_not: str) -> None:
     stop = next(line for line in ONE_LINERS if "Stopped" in line)
     for command in [
         re.sub(r"^    ", "", APPLY, flags=re.MULTILINE),
-        WAIT,
+        f"{WAIT} --timeout=80s",
         *(c for c in ONE_LINERS if c != stop and not c.startswith(but_not)),
         stop,
     ]:

@@ -105,8 +105,8 @@ def test_who_waits_for_its_turn_is_told_so_and_may_be_deleted(
     waiting = next(agent for agent in "ab" if sandboxes.condition(f"{agent}-1", "Drifted")[1])
     drift = next(c for c in sandboxes.status(f"{waiting}-1")["conditions"] if c["type"] == "Drifted")
     assert "rate" in drift["message"]
-    sandboxes.kubectl("delete", "sandbox", f"{waiting}-2", "--timeout=20s")
-    sandboxes.kubectl("delete", "sandbox", f"{waiting}-1", "--timeout=20s")
+    sandboxes.kubectl("delete", "sandbox", f"{waiting}-2", "--timeout=60s")
+    sandboxes.kubectl("delete", "sandbox", f"{waiting}-1", "--timeout=60s")
 
 
 def test_what_cannot_be_started_again_is_told_and_made_anew(

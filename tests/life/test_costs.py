@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.engine, pytest.mark.timeout(600)]
 
 AT_ONCE: Final = 3
 """Sandboxes that each step is done to; the figures are for one."""
-IDLE_SECONDS: Final = 15
+IDLE_SECONDS: Final = 40
 """Enough for what comes before, however slow the machine is."""
 LONG_SECONDS: Final = 2.0
 """What takes longer is told in statuses and looked into, which costs more: it cannot be counted."""

@@ -21,6 +21,7 @@ import docker
 import pytest
 
 from support.cluster import Cluster
+from support.engine import run_in
 from support.operator import OperatorFactory, OperatorProcess, Sandboxes
 from support.overhearing import CommandLines, recorded
 from support.pods import serving_pods
@@ -92,9 +93,7 @@ def place(request: pytest.FixtureRequest) -> Place:
         client: docker.DockerClient = request.getfixturevalue("docker_client")
 
         def run_in_container(name: str, *command: str) -> bytes:
-            output = client.containers.get(name).exec_run(list(command)).output
-            assert isinstance(output, bytes)
-            return output
+            return run_in(client, name, command)[1]
 
         return Place(request.getfixturevalue("sandboxes"), {}, run_in_container)
     pods: Sandboxes = request.getfixturevalue("pod_sandboxes")

@@ -35,7 +35,7 @@ def engine(new_engine: NewEngine, sandboxes: Sandboxes) -> Engine:
 
 def ids(engine: Engine) -> list[str]:
     with closing(docker.DockerClient(base_url=engine.url)) as client:
-        return [str(container.id) for container in client.containers.list()]
+        return [str(container.id) for container in client.containers.list(ignore_removed=True)]
 
 
 def end(engine: Engine) -> None:

@@ -4,8 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import docker
 import pytest
 
+from support.engine import run_in
 from support.operator import OperatorFactory, Sandboxes
 from support.waiting import wait_for
 
@@ -48,7 +50,11 @@ DELETE = ["before:remove", "after:remove", "before:release", "after:release"]
 
 @pytest.mark.parametrize("step", CREATE)
 def test_while_it_creates(
-    step: str, operator_factory: OperatorFactory, sandboxes: Sandboxes, containers: Containers
+    step: str,
+    operator_factory: OperatorFactory,
+    sandboxes: Sandboxes,
+    containers: Containers,
+    docker_client: docker.DockerClient,
 ) -> None:
     setup = {"setupCommand": "echo done >> /tmp/setup"}
     sandboxes.apply(sandboxes.policy(container=setup), sandboxes.sandbox("rain"))
@@ -57,7 +63,8 @@ def test_while_it_creates(
     status = sandboxes.wait("rain", "Running")
     alive = containers()
     assert [container.id for container in alive] == [status["runtime"]["id"]]
-    assert alive[0].exec_run("cat /tmp/setup").output == b"done\n"
+    said = run_in(docker_client, alive[0].id, ["cat", "/tmp/setup"])  # noqa: S108 - in the container
+    assert said == (0, b"done\n")
 
 
 @pytest.mark.parametrize("step", REPLACE)

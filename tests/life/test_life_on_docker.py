@@ -6,6 +6,7 @@ from typing import Any
 import docker
 import pytest
 
+from support.engine import run_in
 from support.operator import OperatorFactory, OperatorProcess, Sandboxes
 from support.waiting import wait_for
 
@@ -47,13 +48,15 @@ def test_two_sessions_of_an_agent_share_one_container(
 def test_a_change_while_hot_is_drift_and_replacement_when_cold(
     operator: OperatorProcess, sandboxes: Sandboxes, containers: Containers
 ) -> None:
-    sandboxes.apply(sandboxes.policy(hotWindowSeconds=6), sandboxes.sandbox("rain"))
+    changed: dict[str, Any] = {"container": {"env": {"COLOUR": "blue"}}}
+    sandboxes.apply(sandboxes.policy(), sandboxes.sandbox("rain"))
     before = sandboxes.wait("rain", "Running")
-    sandboxes.apply(sandboxes.policy(hotWindowSeconds=6, container={"env": {"COLOUR": "blue"}}))
+    sandboxes.apply(sandboxes.policy(**changed))
     drifted = sandboxes.wait("rain", "ConfigChanged", kind="Drifted")
     assert drifted["runtime"]["id"] == before["runtime"]["id"]
     assert drifted["configHash"] != drifted["desiredConfigHash"]
     assert sandboxes.condition("rain") == ("True", "Running")
+    sandboxes.apply(sandboxes.policy(hotWindowSeconds=1, **changed))
     wait_for(
         lambda: sandboxes.status("rain").get("runtime", {}).get("id") not in {None, before["runtime"]["id"]},
         what="it is replaced when it is cold",
@@ -157,16 +160,13 @@ def test_mode_off_wants_nothing_and_turning_it_off_removes_what_is_cold(
 def test_a_scope_that_moves_takes_everybody_along_when_cold(
     operator: OperatorProcess, sandboxes: Sandboxes, containers: Containers
 ) -> None:
-    sandboxes.apply(
-        sandboxes.policy(hotWindowSeconds=4),
-        sandboxes.sandbox("rain"),
-        sandboxes.sandbox("tio"),
-    )
+    sandboxes.apply(sandboxes.policy(), sandboxes.sandbox("rain"), sandboxes.sandbox("tio"))
     sandboxes.wait("rain", "Running")
     sandboxes.wait("tio", "Running")
     assert len(containers()) == 2
-    sandboxes.apply(sandboxes.policy(hotWindowSeconds=4, scope="shared"))
+    sandboxes.apply(sandboxes.policy(scope="shared"))
     sandboxes.wait("rain", "IdentityMoved", kind="Drifted")
+    sandboxes.apply(sandboxes.policy(scope="shared", hotWindowSeconds=1))
     wait_for(
         lambda: (
             {sandboxes.status(name).get("key") for name in ("rain", "tio")} == {"shared"}
@@ -215,7 +215,7 @@ def test_a_group_that_nobody_names_is_not_roots(
 ) -> None:
     sandboxes.apply(sandboxes.policy(container={"user": "1234"}), sandboxes.sandbox("rain"))
     runtime = sandboxes.wait("rain", "Running")["runtime"]["id"]
-    assert docker_client.containers.get(runtime).exec_run(["id", "-G"]).output == b"1234\n"
+    assert run_in(docker_client, runtime, ["id", "-G"]) == (0, b"1234\n")
 
 
 def test_setup_runs_once_and_its_failure_tells_what_it_said(
@@ -233,8 +233,8 @@ def test_setup_runs_once_and_its_failure_tells_what_it_said(
     )
     status = sandboxes.wait("good", "Running")
     assert status["runtime"]["setup"] == "Complete"
-    said = docker_client.containers.get(status["runtime"]["id"]).exec_run("cat /tmp/setup").output
-    assert said == b"once\n"
+    said = run_in(docker_client, status["runtime"]["id"], ["cat", "/tmp/setup"])  # noqa: S108 - in the container
+    assert said == (0, b"once\n")
     failed = sandboxes.wait("bad", "SetupFailed")
     assert "no such thing" in failed["message"]
     assert "hush-hush" not in str(sandboxes.get("bad")["status"])

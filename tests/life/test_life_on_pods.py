@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from support.cluster import Cluster
+from support.nodes import FakeNodesFactory
 from support.operator import OperatorFactory, OperatorProcess, Sandboxes
 from support.pods import Pods, serving_pods
 from support.waiting import wait_for
@@ -101,33 +103,31 @@ def test_the_last_sandbox_takes_its_pod_along_without_an_operator(
 
 
 def test_drain_takes_the_pod_and_the_operator_makes_another(
-    cluster: Any, pod_operator: OperatorProcess, pod_sandboxes: Sandboxes, pods: Pods
+    cluster: Cluster, pod_operator: OperatorProcess, pod_sandboxes: Sandboxes, fake_nodes: FakeNodesFactory
 ) -> None:
-    pod_sandboxes.apply(pod_sandboxes.policy(), pod_sandboxes.sandbox("rain"))
+    # The real node is everybody's, and nothing is scheduled there while it is drained.
+    nodes = fake_nodes(2)
+    pod_sandboxes.apply(pod_sandboxes.policy(pod=nodes.placement), pod_sandboxes.sandbox("rain"))
     before = pod_sandboxes.wait("rain", "Running")
     node, name = before["runtime"]["node"], before["runtime"]["name"]
-    # Only this Pod: other tests have theirs on the node.
-    chosen = (
-        f"--pod-selector=sandkeeper.dev/key-hash={pods()[0]['metadata']['labels']['sandkeeper.dev/key-hash']}"
-    )
-    try:
-        said = cluster.kubectl("drain", node, chosen, "--delete-emptydir-data", "--timeout=60s")
-    finally:
-        cluster.kubectl("uncordon", node)
+    said = cluster.kubectl("drain", node, "--delete-emptydir-data", "--timeout=60s")
     assert f"pod/{name}" in said
     wait_for(lambda: pod_sandboxes.status("rain").get("recoveries") == 1, what="the recovery is counted")
     after = pod_sandboxes.wait("rain", "Running")
     assert after["runtime"]["id"] != before["runtime"]["id"]
+    assert after["runtime"]["node"] != node
 
 
 def test_a_change_while_hot_is_drift_and_never_two_at_once(
     pod_operator: OperatorProcess, pod_sandboxes: Sandboxes, pods: Pods
 ) -> None:
-    pod_sandboxes.apply(pod_sandboxes.policy(hotWindowSeconds=6), pod_sandboxes.sandbox("rain"))
+    changed: dict[str, Any] = {"container": {"env": {"PRICE": "$(HOME) $$"}}}
+    pod_sandboxes.apply(pod_sandboxes.policy(), pod_sandboxes.sandbox("rain"))
     before = pod_sandboxes.wait("rain", "Running")
-    pod_sandboxes.apply(pod_sandboxes.policy(hotWindowSeconds=6, container={"env": {"PRICE": "$(HOME) $$"}}))
+    pod_sandboxes.apply(pod_sandboxes.policy(**changed))
     drifted = pod_sandboxes.wait("rain", "ConfigChanged", kind="Drifted")
     assert drifted["runtime"]["id"] == before["runtime"]["id"]
+    pod_sandboxes.apply(pod_sandboxes.policy(hotWindowSeconds=1, **changed))
     most = 0
     for _ in range(600):
         most = max(most, len(pods()))
@@ -351,7 +351,7 @@ def test_a_network_policy_is_restored_while_its_pod_differs(
 def test_a_pod_that_goes_during_its_setup_is_made_and_set_up_anew(
     pod_operator: OperatorProcess, pod_sandboxes: Sandboxes, pods: Pods
 ) -> None:
-    setup = {"setupCommand": "sleep 5; echo ran >> /tmp/setup"}
+    setup = {"setupCommand": "sleep 20; echo ran >> /tmp/setup"}
     pod_sandboxes.apply(pod_sandboxes.policy(container=setup), pod_sandboxes.sandbox("rain"))
     pod_sandboxes.wait("rain", "SettingUp")
     (first,) = pods()
@@ -359,7 +359,7 @@ def test_a_pod_that_goes_during_its_setup_is_made_and_set_up_anew(
     wait_for(
         lambda: first["metadata"]["uid"] not in uids(pods()) and len(pods()) == 1, what="another is there"
     )
-    status = pod_sandboxes.wait("rain", "Running")
+    status = pod_sandboxes.wait("rain", "Running", timeout=120)
     said = pod_sandboxes.kubectl("exec", status["runtime"]["name"], "--", "sh", "-c", "cat /tmp/setup")
     assert said == "ran\n"
     assert uids(pods()) == [status["runtime"]["id"]]

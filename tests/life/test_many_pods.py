@@ -39,7 +39,7 @@ def place(own_cluster: OwnCluster) -> str:
     install_crds(own_cluster)
     # It goes with the cluster.
     own_cluster.kubectl("create", "namespace", "many")
-    own_cluster.kubectl("-n", "many", "wait", "--for=create", "serviceaccount/default", "--timeout=20s")
+    own_cluster.kubectl("-n", "many", "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
     return "many"
 
 

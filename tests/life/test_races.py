@@ -111,5 +111,5 @@ def test_a_hundred_at_once_are_all_ready_and_none_is_double(
     )
     assert len(containers()) == 100
     assert len({container.labels["sandkeeper.dev/key-hash"] for container in containers()}) == 100
-    sandboxes.kubectl("delete", "sandboxes", "--all", "--timeout=120s")
+    sandboxes.kubectl("delete", "sandboxes", "--all", "--timeout=120s", seconds=130)
     assert containers() == []

@@ -48,6 +48,7 @@ IDLE_FOR_AGES = known(last_used_at=ago(30 * DAY))
 
 FROZEN: dict[str, Any] = {"rule": "unresolved", "phase": Phase.FAILED, "reason": Reason.POLICY_NOT_FOUND}
 PAUSED: dict[str, Any] = {"rule": "paused", "phase": Phase.READY, "ready": True, "reason": Reason.RUNNING}
+STOPPING: dict[str, Any] = {"rule": "stopped", "phase": Phase.PENDING, "reason": Reason.TERMINATING}
 STOPPED: dict[str, Any] = {"rule": "stopped", "phase": Phase.STOPPED, "reason": Reason.STOPPED}
 UNKNOWN: dict[str, Any] = {
     "rule": "unreachable",
@@ -207,25 +208,25 @@ CASES = [
         sentence="what runs is stopped, hot as it is",
         given=situation(sandbox(stopped=True, record=known(last_used_at=NOW))),
         effect=Stop(id="r1"),
-        **STOPPED,
+        **STOPPING,
     ),
     Case(
         sentence="what is held is stopped",
         given=situation(sandbox(stopped=True, hold_until="2026-01-10T13:00:00Z")),
         effect=Stop(id="r1"),
-        **STOPPED,
+        **STOPPING,
     ),
     Case(
         sentence="what has a command running in it is stopped",
         given=situation(sandbox(stopped=True), observed=runtime(in_use=True)),
         effect=Stop(id="r1"),
-        **STOPPED,
+        **STOPPING,
     ),
     Case(
         sentence="what is starting is stopped",
         given=situation(sandbox(stopped=True), observed=runtime(state=RuntimeState.STARTING)),
         effect=Stop(id="r1"),
-        **STOPPED,
+        **STOPPING,
     ),
     Case(
         sentence="what is stopped is never pruned",
@@ -281,14 +282,14 @@ CASES = [
     Case(
         sentence="what is on its way out is waited for",
         given=situation(sandbox(stopped=True), observed=runtime(state=RuntimeState.TERMINATING)),
-        **STOPPED,
+        **STOPPING,
     ),
     Case(
         sentence="one that belongs elsewhere is stopped where it is",
         given=situation(sandbox(stopped=True, desire=moved())),
         effect=Stop(id="r1"),
         drift=Reason.IDENTITY_MOVED,
-        **STOPPED,
+        **STOPPING,
     ),
     Case(
         sentence="what is to run again after three days is started: running it again is a use",
@@ -402,11 +403,11 @@ def test_a_set_up_that_was_not_recorded_before_the_stop_is_recorded_with_it() ->
 
 
 def test_being_stopped_is_recorded_wherever_it_is_said() -> None:
-    for observed in (
-        None,
-        runtime(),
-        runtime(state=RuntimeState.STOPPED),
-        runtime(state=RuntimeState.FAILED),
+    for observed, said in (
+        (None, Reason.STOPPED),
+        (runtime(), Reason.TERMINATING),
+        (runtime(state=RuntimeState.STOPPED), Reason.STOPPED),
+        (runtime(state=RuntimeState.FAILED), Reason.STOPPED),
     ):
         report = decide(situation(sandbox(stopped=True), observed=observed)).reports["a"]
-        assert (report.record.stopped, report.readiness.reason) == (True, Reason.STOPPED)
+        assert (report.record.stopped, report.readiness.reason) == (True, said)

@@ -79,7 +79,15 @@ def pruned(reason: Reason, **changes: Any) -> Claimant:
             "Its old runtime is on its way out.",
         ),
         (situation(sandbox(desire=OTHER), preflight=FINE), "Its old runtime makes way."),
-        (situation(sandbox(stopped=True)), "Stopped, as spec.state says; its volumes are kept."),
+        (situation(sandbox(stopped=True)), "It is being stopped, as spec.state says."),
+        (
+            situation(sandbox(stopped=True), observed=in_state(RuntimeState.TERMINATING)),
+            "It is being stopped, as spec.state says.",
+        ),
+        (
+            situation(sandbox(stopped=True), observed=in_state(RuntimeState.STOPPED)),
+            "Stopped, as spec.state says; its volumes are kept.",
+        ),
         (
             situation(sandbox(record=IDLE_FOR_AGES)),
             "Its runtime is being removed: nobody used it for idleSeconds.",

@@ -7,7 +7,7 @@ import pytest
 
 from sandkeeper.api.names import Label
 from sandkeeper.lifecycle.model import RuntimeState
-from support.engine import Sandboxing, a_config, an_order
+from support.engine import Sandboxing, a_config, an_order, run_in
 
 pytestmark = pytest.mark.engine
 
@@ -98,7 +98,7 @@ async def test_a_command_that_was_created_and_may_not_be_started(
         with pytest.raises(KeyError):
             await backend.setup(made.id, order)
 
-        found = docker_client.containers.get(made.id).exec_run(["ls", "/tmp/begun"])  # noqa: S108
-        assert found.exit_code != 0
+        code, _ = run_in(docker_client, made.id, ["ls", "/tmp/begun"])  # noqa: S108 - in the container
+        assert code != 0
         assert not backend._setups
         assert backend.began(made.id)

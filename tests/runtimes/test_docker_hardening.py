@@ -6,7 +6,7 @@ import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import docker
 import pytest
@@ -15,7 +15,7 @@ from sandkeeper.config.operator import Ceilings
 from sandkeeper.config.resolution import UlimitValue
 from sandkeeper.lifecycle.model import RuntimeState
 from sandkeeper.runtimes.docker import DockerRuntimes
-from support.engine import Sandboxing, a_config, an_order
+from support.engine import Sandboxing, a_config, an_order, run_in
 
 pytestmark = pytest.mark.engine
 
@@ -25,8 +25,8 @@ Run = Callable[..., tuple[int, str]]
 @pytest.fixture
 def inside(docker_client: docker.DockerClient) -> Run:
     def run(container_id: str, command: str) -> tuple[int, str]:
-        found = docker_client.containers.get(container_id).exec_run(["/bin/sh", "-c", command])
-        return found.exit_code or 0, cast("bytes", found.output).decode()
+        code, said = run_in(docker_client, container_id, ["/bin/sh", "-c", command])
+        return code, said.decode()
 
     return run
 
@@ -91,7 +91,7 @@ async def test_limits_are_in_force(
             "Resource temporarily unavailable"
             in inside(
                 container,
-                "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do sleep 3 & done",
+                "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do sleep 30 >/dev/null 2>&1 & done",
             )[1]
         )
 

@@ -56,21 +56,26 @@ async def test_a_closed_pool_can_be_used_again_while_old_calls_hang(pool: Daemon
     hanging = [pool.submit(gate.wait) for _ in range(2)]
     pool.close()
 
-    assert await asyncio.wait_for(pool.submit(lambda: 1), 5) == 1
+    assert await asyncio.wait_for(pool.submit(lambda: 1), 60) == 1
 
     gate.set()
     await asyncio.gather(*hanging)
 
 
 async def test_a_result_that_nobody_waits_for_is_discarded(pool: DaemonPool) -> None:
-    gate, discarded = threading.Event(), asyncio.Event()
+    begun, gate, discarded = threading.Event(), threading.Event(), asyncio.Event()
 
-    job = pool.submit(lambda: gate.wait() and "result", discard=lambda _result: discarded.set())
-    await asyncio.sleep(0.05)
+    def work() -> str:
+        begun.set()
+        gate.wait()
+        return "result"
+
+    job = pool.submit(work, discard=lambda _result: discarded.set())
+    await asyncio.to_thread(begun.wait)
     job.cancel()
     gate.set()
 
-    await asyncio.wait_for(discarded.wait(), 5)
+    await asyncio.wait_for(discarded.wait(), 60)
 
 
 def test_the_process_ends_although_every_thread_hangs() -> None:

@@ -15,7 +15,7 @@ from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Permanent
 from sandkeeper.lifecycle.model import Observed
 from sandkeeper.runtimes.protocol import Order
-from support.engine import Sandboxing, a_config, an_order, eventually
+from support.engine import Sandboxing, a_config, an_order, eventually, run_in
 
 pytestmark = pytest.mark.engine
 
@@ -44,8 +44,8 @@ async def test_it_runs_as_the_user_in_the_workdir_with_the_environment(
 
         await backend.setup(made.id, order)
 
-        proof = docker_client.containers.get(made.id).exec_run(["cat", "/tmp/proof"]).output
-        assert proof == b"1000 /workspace hello there\n"
+        proof = run_in(docker_client, made.id, ["cat", "/tmp/proof"])
+        assert proof == (0, b"1000 /workspace hello there\n")
 
 
 async def test_a_failure_tells_code_and_output(sandboxing: Sandboxing, tiny_image: str) -> None:
@@ -113,10 +113,10 @@ async def test_a_failure_for_another_reason_says_nothing_of_the_kind(
 async def test_one_that_takes_too_long_fails_in_time(sandboxing: Sandboxing, tiny_image: str) -> None:
     began = time.monotonic()
 
-    message = await failure(sandboxing, order_of(tiny_image, "echo begun; sleep 60", setup_timeout_seconds=1))
+    message = await failure(sandboxing, order_of(tiny_image, "echo begun; sleep 60", setup_timeout_seconds=5))
 
-    assert time.monotonic() - began < 20
-    assert "longer than 1 seconds" in message
+    assert time.monotonic() - began < 40
+    assert "longer than 5 seconds" in message
     assert "begun" in message
 
 
@@ -163,7 +163,7 @@ async def test_it_is_no_use_of_the_sandbox(sandboxing: Sandboxing, tiny_image: s
 
 
 async def test_long_ones_do_not_hold_up_other_calls(sandboxing: Sandboxing, tiny_image: str) -> None:
-    order = order_of(tiny_image, "sleep 3")
+    order = order_of(tiny_image, "sleep 10")
     async with sandboxing.running(workers=1, setup_workers=2) as (backend, _):
         made = await backend.create(order)
         began = time.monotonic()
@@ -174,7 +174,7 @@ async def test_long_ones_do_not_hold_up_other_calls(sandboxing: Sandboxing, tiny
         assert not any(job.done() for job in jobs)
         await asyncio.gather(*jobs)
         # Two at a time, and the others wait without running out of time for it.
-        assert time.monotonic() - began >= 6
+        assert time.monotonic() - began >= 20
 
 
 async def test_its_output_is_not_needed_for_success(sandboxing: Sandboxing, tiny_image: str) -> None:

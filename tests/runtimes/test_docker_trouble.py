@@ -20,9 +20,9 @@ from sandkeeper.runtimes.protocol import Order
 from support.engine import Changes, Sandboxing, a_config, an_order, eventually, import_tiny
 from testbed.engine import Engine
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
-TIMEOUT = 2.0
+TIMEOUT = 5.0
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ async def test_an_engine_that_dies_and_comes_back(engine: Engine, sandboxing: Sa
         since = time.monotonic()
         engine.kill()
 
-        assert await changes.of(order.key, since=since) < 10
+        assert await changes.of(order.key, since=since) < 30
         await eventually(
             lambda: is_unreachable(backend, order, made.node), what="it is seen to be unreachable"
         )
@@ -142,6 +142,8 @@ async def test_who_was_told_that_nothing_is_known_is_told_when_it_is(
     engine.kill()
     order = an_order(a_config(image))
     async with sandboxing.running(listed=False, timeout_seconds=TIMEOUT) as (backend, changes):
+        # That is told, too, and not what is waited for below.
+        await eventually(lambda: backend._engine.problem is not None, what="the circuit opens")
         assert backend.knows(order.key)
         since = time.monotonic()
 
@@ -314,6 +316,8 @@ async def test_an_engine_that_is_not_there_at_the_beginning(
     order = an_order(a_config(image))
     async with sandboxing.running(listed=False, timeout_seconds=TIMEOUT) as (backend, changes):
         await eventually(lambda: is_unreachable(backend, order, "ANY"), what="it is known to be out of reach")
+        # That is told, too, and not what is waited for below.
+        await eventually(lambda: backend._engine.problem is not None, what="the circuit opens")
         assert backend.missing is not None
         assert backend.knows(order.key)
         since = time.monotonic()
@@ -419,7 +423,7 @@ def test_the_process_ends_in_the_middle_of_hanging_calls(hanging: Engine) -> Non
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60
 
 
 def test_nothing_is_asked_before_it_is_needed() -> None:

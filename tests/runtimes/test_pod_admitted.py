@@ -49,7 +49,7 @@ def a_namespace(cluster: Cluster, *labels: str) -> Iterator[str]:
     try:
         for label in labels:
             cluster.kubectl("label", "namespace", name, label)
-        cluster.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=20s")
+        cluster.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
         yield name
     finally:
         cluster.kubectl("delete", "namespace", name, "--wait=false")

@@ -1,6 +1,8 @@
 """The operator's own client, for tests of what stands on it."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -18,3 +20,13 @@ async def api(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     connection = Connection()
     yield KubeApi(connection, metrics=Metrics())
     await connection.close()
+    await all_is_closed()
+
+
+async def all_is_closed() -> None:
+    """Wait until aiohttp has let go of its TLS connections, which it does in the background, and needs the loop for."""
+    loop: Any = asyncio.get_running_loop()
+    for _ in range(100):
+        if len(loop._selector.get_map()) <= 1:  # the loop's own way to wake itself
+            return
+        await asyncio.sleep(0.05)

@@ -297,7 +297,7 @@ def new_namespace(cluster: Cluster) -> Iterator[str]:
     name = f"t-{secrets.token_hex(4)}"
     cluster.kubectl("create", "namespace", name)
     try:
-        cluster.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=20s")
+        cluster.kubectl("-n", name, "wait", "--for=create", "serviceaccount/default", "--timeout=60s")
         yield name
     finally:
         cluster.kubectl("delete", "namespace", name, "--wait=false")

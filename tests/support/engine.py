@@ -8,7 +8,7 @@ import secrets
 import shutil
 import tarfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import cache
@@ -31,7 +31,17 @@ from sandkeeper.runtimes.docker.transport import Connect, connect_to
 from sandkeeper.runtimes.protocol import Order
 from support.cluster import Cluster
 
-__all__ = ["Changes", "Sandboxing", "Sh", "a_config", "an_order", "eventually", "import_tiny", "run_in_shell"]
+__all__ = [
+    "Changes",
+    "Sandboxing",
+    "Sh",
+    "a_config",
+    "an_order",
+    "eventually",
+    "import_tiny",
+    "run_in",
+    "run_in_shell",
+]
 
 Sh = Callable[[Observed, str], tuple[int, str]]
 """Runs a shell command in a sandbox; see :func:`run_in_shell`."""
@@ -106,14 +116,37 @@ def tiny_image(docker_client: docker.DockerClient) -> Iterator[str]:
         docker_client.images.remove(image, force=True)
 
 
-def run_in_shell(client: docker.DockerClient, container: str, command: str) -> tuple[int, str]:
-    """Run a command in a container, as its user; return the exit code and what it says.
+class _As:
+    """An engine's client whose commands run as somebody."""
 
-    Its output is in front of its errors: which of both the engine sends first is a matter of luck.
+    def __init__(self, client: docker.APIClient, user: str) -> None:
+        self._client, self._user = client, user
+
+    def exec_create(self, *arguments: Any, **named: Any) -> Any:
+        return self._client.exec_create(*arguments, **{**named, "user": self._user})
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def run_in(
+    client: docker.DockerClient, container: str, command: Sequence[str], *, user: str = ""
+) -> tuple[int, bytes]:
+    """Run a command in a container, as its user unless said otherwise; return the exit code and what it says.
+
+    Its output is in front of its errors: which of both the engine sends first is a matter of luck. Not by docker-py's
+    exec_run, which may lose the beginning of what is said.
     """
-    with RunningCommand(client.api, container, ["/bin/sh", "-c", command], stdin=False) as running:
+    api: Any = _As(client.api, user)
+    with RunningCommand(api, container, command, stdin=False) as running:
         frames = sorted(running.frames(), key=lambda frame: frame[0])
-        return running.exit_code() or 0, b"".join(data for _, data in frames).decode().strip()
+        return running.exit_code() or 0, b"".join(data for _, data in frames)
+
+
+def run_in_shell(client: docker.DockerClient, container: str, command: str) -> tuple[int, str]:
+    """Run a shell's command in a container, as its user; return the exit code and what it says, stripped."""
+    code, said = run_in(client, container, ["/bin/sh", "-c", command])
+    return code, said.decode().strip()
 
 
 def a_config(image: str, **changes: Any) -> RuntimeConfig:

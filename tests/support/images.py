@@ -12,6 +12,7 @@ import docker
 import pytest
 from docker.models.containers import Container
 
+from support.engine import run_in
 from testbed import locks, shipped_images
 from testbed.paths import Layout
 
@@ -71,14 +72,13 @@ def browser_image(docker_client: docker.DockerClient, cluster: Any) -> Iterator[
 class Inside:
     """A container of an image, seen from inside."""
 
-    def __init__(self, container: Container) -> None:
-        self._container = container
+    def __init__(self, client: docker.DockerClient, container: Container) -> None:
+        self._client, self._container = client, container
 
     def try_run(self, command: str, *, user: str = "") -> tuple[int, str]:
         """Run a shell's command, as the sandbox's user unless said otherwise; its exit code, and what it says."""
-        done = self._container.exec_run(["bash", "-c", command], user=user)
-        assert isinstance(done.output, bytes)
-        return done.exit_code or 0, done.output.decode(errors="replace")
+        code, said = run_in(self._client, str(self._container.id), ["bash", "-c", command], user=user)
+        return code, said.decode(errors="replace")
 
     def run(self, command: str, *, user: str = "") -> str:
         """Run a shell's command that is to succeed; what it says."""
@@ -121,6 +121,6 @@ def inside(
     )
     try:
         container.start()
-        yield Inside(container)
+        yield Inside(client, container)
     finally:
         container.remove(force=True, v=True)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 
 from testbed import images
+from testbed.fake_nodes import FakeNodes
 from testbed.providers import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from support.cluster import Cluster
-    from testbed.fake_nodes import FakeNodes
 
-    FakeNodesFactory = Callable[..., FakeNodes]
+FakeNodesFactory = Callable[..., FakeNodes]
 
 
 @pytest.fixture

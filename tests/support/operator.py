@@ -176,9 +176,9 @@ class Sandboxes:
         self.namespace = namespace
         self.image = image
 
-    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+    def kubectl(self, *arguments: str, stdin: str | None = None, seconds: float = 60.0) -> str:
         """Run kubectl in the namespace and return what it prints."""
-        return str(self._cluster.kubectl("-n", self.namespace, *arguments, stdin=stdin))
+        return str(self._cluster.kubectl("-n", self.namespace, *arguments, stdin=stdin, seconds=seconds))
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Apply objects."""
@@ -215,20 +215,25 @@ class Sandboxes:
 
     def condition(self, name: str, kind: str = "Ready") -> tuple[str, str]:
         """Return a condition's status and reason; empty where it is not there."""
-        for condition in self.status(name).get("conditions", []):
-            if condition["type"] == kind:
-                return condition["status"], condition["reason"]
-        return "", ""
+        return _condition(self.status(name), kind)
 
     def wait(self, name: str, reason: str, *, kind: str = "Ready", timeout: float = 60) -> dict[str, Any]:
         """Wait until a condition has a reason, and return the status."""
+        status: dict[str, Any] = {}
+
+        def has_it() -> bool:
+            # What is returned is what was waited for, and not what may have become of it since.
+            nonlocal status
+            status = self.status(name)
+            return _condition(status, kind)[1] == reason
+
         wait_for(
-            lambda: self.condition(name, kind)[1] == reason,
+            has_it,
             what=f"{name}: {kind} has the reason {reason}",
             timeout=timeout,
             tell=lambda: self.kubectl("get", "sandboxes", "-o", "yaml"),
         )
-        return self.status(name)
+        return status
 
     def annotate(self, name: str, **annotations: str) -> None:
         """Set annotations of ours; ``last_used="..."`` is sandkeeper.dev/last-used."""
@@ -238,6 +243,13 @@ class Sandboxes:
     def touch(self, name: str) -> None:
         """Say that the Sandbox is used now."""
         self.annotate(name, last_used=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
+
+
+def _condition(status: dict[str, Any], kind: str) -> tuple[str, str]:
+    for condition in status.get("conditions", []):
+        if condition["type"] == kind:
+            return condition["status"], condition["reason"]
+    return "", ""
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import pytest
 from sandkeeper.api.names import Label
 from sandkeeper.api.policy import Backend
 from support.cluster import Cluster
+from support.engine import run_in
 from support.operator import OperatorFactory, OperatorProcess, Sandboxes
 from support.pods import POD_IMAGE
 from support.waiting import wait_for
@@ -81,8 +82,8 @@ class World:
         """Run a command in a sandbox that is ready, as a user would with the engine's or the cluster's own tools."""
         runtime = self.sandboxes.status(name)["runtime"]
         if self.backend is Backend.DOCKER:
-            found: Any = self._engine.containers.get(runtime["id"]).exec_run(list(command))
-            return Done(found.exit_code, found.output.decode(errors="replace"))
+            code, output = run_in(self._engine, runtime["id"], command)
+            return Done(code, output.decode(errors="replace"))
         try:
             said = self.sandboxes.kubectl("exec", runtime["name"], "--", *command)
         except subprocess.CalledProcessError as error:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 def test_it_is_another_one(own_cluster: OwnCluster, cluster: Cluster) -> None:
     assert own_cluster.server != cluster.server
     assert own_cluster.get("nodes")["items"] == []
-    own_cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=20s")
+    own_cluster.kubectl("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
 
 
 def test_a_revision_is_really_gone_after_a_compaction_and_a_restart(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import docker
 import pytest
 
-from testbed import mounts, processes
+from testbed import mounts, probes, processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ def test_it_answers_hangs_and_answers_again(new_engine: Callable[..., Engine]) -
     engine.pause()
     assert "timed out" in str(engine.check())
     engine.resume()
-    assert engine.check() is None
+    probes.wait("dockerd", engine.check, seconds=60)
 
 
 def test_a_crash_and_a_restart_keep_its_id(new_engine: Callable[..., Engine]) -> None:

@@ -47,7 +47,7 @@ def pods_of(cluster: Cluster, nodes: FakeNodes) -> list[str]:
 def test_a_pod_gets_ready_and_nothing_is_left(cluster: Cluster, namespace: str) -> None:
     with cluster.fake_nodes(2) as nodes:
         cluster.kubectl("-n", namespace, "apply", "-f", "-", stdin=a_pod(nodes))
-        cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/fake", "--timeout=20s")
+        cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/fake", "--timeout=60s")
         assert cluster.get("-n", namespace, "pod", "fake")["spec"]["nodeName"] in nodes.names
         assert len(nodes_of(cluster, nodes.group)) == 2
         (run,) = [run for run in kwok.runs(cluster.layout) if run.group == nodes.group]
@@ -62,7 +62,7 @@ def test_groups_keep_apart(cluster: Cluster, namespace: str, fake_nodes: FakeNod
     first, second = fake_nodes(prefix="same"), fake_nodes(prefix="same")
     for number, nodes in enumerate((first, second)):
         cluster.kubectl("-n", namespace, "apply", "-f", "-", stdin=a_pod(nodes, f"p{number}"))
-    cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout=20s")
+    cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
     assert pods_of(cluster, first) == ["p0"]
     assert pods_of(cluster, second) == ["p1"]
 
@@ -75,11 +75,11 @@ def test_a_pod_of_the_same_name_survives_the_end_of_the_one_before(
     with new_client_from_config(config_file=str(cluster.kubeconfig)) as connection:  # type: ignore[no-untyped-call]
         core = CoreV1Api(connection)
         made = {name: made_at_once(core, namespace, a_pod(nodes, name)) for name in names}
-        cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout=20s")
+        cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
         for name in names:
             core.delete_namespaced_pod(name, namespace)
             made[name] = made_at_once(core, namespace, a_pod(nodes, name))
-    cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout=20s")
+    cluster.kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s")
     listed = cluster.get("-n", namespace, "pods")["items"]
     assert {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in listed} == made
 
@@ -93,6 +93,7 @@ def made_at_once(core: CoreV1Api, namespace: str, pod: str) -> str:
         except ApiException as error:
             if error.status != HTTPStatus.CONFLICT or time.monotonic() > deadline:
                 raise
+            time.sleep(0.02)
         else:
             assert made.metadata is not None
             return str(made.metadata.uid)
@@ -133,7 +134,7 @@ def test_a_silent_node_is_found_unreachable_and_can_be_given_up(own_cluster: Own
     kubectl = own_cluster.kubectl
     with own_cluster.fake_nodes(2) as nodes, new_namespace(own_cluster) as namespace:
         kubectl("-n", namespace, "apply", "-f", "-", stdin=a_pod(nodes))
-        kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/fake", "--timeout=20s")
+        kubectl("-n", namespace, "wait", "--for=condition=Ready", "pod/fake", "--timeout=60s")
         node = own_cluster.get("-n", namespace, "pod", "fake")["spec"]["nodeName"]
         nodes.silence(node)
         nodes.wait_unreachable(node)

@@ -36,7 +36,8 @@ class Bed:
         self.state = state
         self.environ = kept | {"SANDKEEPER_STATE": state, "PYTHONPATH": str(MODULES.parent)}
 
-    def run(self, command: str, *, fails: bool = False) -> subprocess.CompletedProcess[str]:
+    def run(self, command: str, *, fails: bool | None = False) -> subprocess.CompletedProcess[str]:
+        """Run a command of the test bed. ``fails``: whether it has to; None: it may."""
         done = subprocess.run(
             [sys.executable, "-m", "testbed", command],
             env=self.environ,
@@ -44,8 +45,18 @@ class Bed:
             text=True,
             check=False,
         )
-        assert (done.returncode != 0) == fails, done.stderr
+        assert fails is None or (done.returncode != 0) == fails, done.stderr
         return done
+
+    def wait_well(self) -> str:
+        """Wait until every part of it is found to be well, and return what is said of them."""
+
+        def check() -> str | None:
+            said = self.run("status", fails=None)
+            return said.stdout if said.returncode else None
+
+        probes.wait("every part", check, seconds=120)
+        return self.run("status", fails=None).stdout
 
     def shell(self, script: str, *, stdin: str = "") -> str:
         exported = self.run("env").stdout
@@ -125,12 +136,13 @@ def test_up_is_idempotent_heals_and_down_leaves_nothing(second: Bed) -> None:
     second.run("status", fails=True)
     second.run("env", fails=True)
     second.run("up")
+    second.wait_well()
     assert "Already up" in second.run("up").stderr
     instance = json.loads((Path(second.state) / "instance.json").read_text(encoding="utf-8"))
     marks = [second.state, instance["identity"], f"10.{instance['octet']}."]
 
     second.shell(
-        "kubectl apply -f - && kubectl wait --for=condition=Ready pod/hardened",
+        "kubectl apply -f - && kubectl wait --for=condition=Ready pod/hardened --timeout=180s",
         stdin=json.dumps(HARDENED_POD),
     )
     second.shell(
@@ -139,7 +151,7 @@ def test_up_is_idempotent_heals_and_down_leaves_nothing(second: Bed) -> None:
     )
 
     # What dies is started again, and nothing else is.
-    pids = dict(re.findall(r"^(\S+) +(\d+) ", second.run("status").stdout, re.MULTILINE))
+    pids = dict(re.findall(r"^(\S+) +(\d+) ", second.wait_well(), re.MULTILINE))
     for name in ("kube-scheduler", "kubelet"):
         os.kill(int(pids[name]), 9)
     probes.wait(
@@ -148,7 +160,7 @@ def test_up_is_idempotent_heals_and_down_leaves_nothing(second: Bed) -> None:
         seconds=10,
     )
     second.run("up")
-    healed = dict(re.findall(r"^(\S+) +(\d+) ", second.run("status").stdout, re.MULTILINE))
+    healed = dict(re.findall(r"^(\S+) +(\d+) ", second.wait_well(), re.MULTILINE))
     assert {name for name in pids if pids[name] != healed[name]} == {"kube-scheduler", "kubelet"}
     assert "hardened" in second.shell("kubectl get pod hardened -o name")
 

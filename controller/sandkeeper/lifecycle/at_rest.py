@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from sandkeeper.api.conditions import Phase, Reason
 from sandkeeper.lifecycle.drift import drift_of
@@ -25,6 +26,9 @@ from sandkeeper.lifecycle.use import ALIVE, Claim
 from sandkeeper.lifecycle.view import View
 
 __all__ = ["gone_elsewhere", "paused", "stopped", "unclaimed", "unreachable", "unresolved"]
+
+_SAY_STOPPING: Final = say(Phase.PENDING, Reason.TERMINATING, "It is being stopped, as spec.state says.")
+_SAY_STOPPED: Final = say(Phase.STOPPED, Reason.STOPPED, "Stopped, as spec.state says; its volumes are kept.")
 
 
 def unresolved(view: View) -> Plan | None:
@@ -93,10 +97,12 @@ def stopped(view: View) -> Plan | None:
     if not view.all_stopped:
         return None
     runtime = view.observed
+    # Who is told that it is stopped may rely on nothing running there any more.
+    stopping = view.is_in(*ALIVE, RuntimeState.TERMINATING)
     return compose(
         view,
         "stopped",
-        say(Phase.STOPPED, Reason.STOPPED, "Stopped, as spec.state says; its volumes are kept."),
+        _SAY_STOPPING if stopping else _SAY_STOPPED,
         effect=Stop(id=runtime.id) if runtime is not None and runtime.state in ALIVE else None,
         record=partial(_at_rest, view),
         drift=lambda claim, _: drift_of(view, claim, "It is replaced when it is to run again."),

@@ -28,7 +28,8 @@ class OnDocker:
         wanted = [f"{Label.NAMESPACE}={NAMESPACE}"]
         wanted += [f"{Label.KEY}=agent:{agent}"] if agent else []
         with self._engine() as engine:
-            return [str(each.id) for each in engine.containers.list(all=True, filters={"label": wanted})]
+            found = engine.containers.list(all=True, filters={"label": wanted}, ignore_removed=True)
+            return [str(each.id) for each in found]
 
     def is_gone(self, agent: str) -> bool:
         """At once: a Sandbox is deleted when its container is."""

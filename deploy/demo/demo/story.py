@@ -52,7 +52,7 @@ def _farewell(world: World) -> str:
             f"  kubectl -n {NAMESPACE} describe sbx rain",
             f"  kubectl -n {NAMESPACE} edit asp default",
             *(f"  {hint}" for hint in world.hints()),
-            f"  sandkeeper touch -n {NAMESPACE} rain --wait 30   # it is pruned after 20 s without use",
+            f"  sandkeeper touch -n {NAMESPACE} rain --wait 30   # it is pruned after 40 s without use",
             f"  sandkeeper exec -n {NAMESPACE} -it rain -- bash",
             f"  tail -f {stage.places.log}",
             f"Everybody's directories: {stage.places.household}",
