@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,17 +98,16 @@ class DockerSide:
 
     async def witness(self, history: History) -> None:
         """Tell the history everything that the engine tells, until cancelled."""
-        while True:
-            await asyncio.to_thread(self._follow, history)
-            for runtime in await self.runtimes():
-                history.see_runtime(runtime.key, runtime.id, lives=runtime.running)
-            await asyncio.sleep(_PAUSE)
-
-    def _follow(self, history: History) -> None:
         filters = {"type": "container", "label": f"{Label.NAMESPACE}={self._namespace}"}
-        with suppress(*LOST):
-            for event in self.client.events(decode=True, filters=filters):
-                _tell(event, history)
+        while True:
+            with suppress(*LOST):
+                # First the events, then what is there: so nothing happens in between.
+                events = await asyncio.to_thread(self.client.events, decode=True, filters=filters)
+                listed_at = time.time()
+                there = [each for each in await self.runtimes() if each.running]
+                history.see_all((each.key, each.id) for each in there)
+                await asyncio.to_thread(_follow, events, history, since=listed_at)
+            await asyncio.sleep(_PAUSE)
 
     async def _inspected(self) -> list[Json]:
         filters = {"label": f"{Label.NAMESPACE}={self._namespace}"}
@@ -164,15 +163,20 @@ def inspected(client: APIClient, container: str) -> Json | None:
     return found
 
 
-def _tell(event: Mapping[str, Any], history: History) -> None:
-    """Tell the history of one event of the engine."""
+def _follow(events: Iterable[Mapping[str, Any]], history: History, *, since: float) -> None:
+    for event in events:
+        _tell(event, history, since=since)
+
+
+def _tell(event: Mapping[str, Any], history: History, *, since: float) -> None:
+    """Tell the history of one event of the engine. What lived before ``since`` it knows already."""
     runtime, action, at = event["Actor"]["ID"], event["Action"], event["timeNano"] / 1e9
     key = _key(event["Actor"]["Attributes"])
     if key is None:
         return
     if action in _ASKED_TO_END:
         history.see_removal(runtime, datetime.fromtimestamp(at, UTC))
-    if action == "start" or action in _ENDS:
+    if at >= since and (action == "start" or action in _ENDS):
         history.see_runtime(key, runtime, lives=action == "start")
 
 

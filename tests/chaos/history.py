@@ -5,7 +5,7 @@ gone again, a status that went back. Moments are compared with a second to spare
 tells them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -87,6 +87,12 @@ class History:
         living.add(runtime_id)
         if len(living) > 1:
             self.complaints.append(f"{key}: {len(living)} runtimes at the same time: {sorted(living)}")
+
+    def see_all(self, there: Iterable[tuple[Key, str]]) -> None:
+        """Take that these runtimes, and no others, are there: what became of others was missed."""
+        self._living = {}
+        for key, runtime_id in there:
+            self.see_runtime(key, runtime_id, lives=True)
 
     def see_removal(self, runtime_id: str, at: datetime) -> None:
         """Take that somebody asked for the end of a runtime at this moment."""

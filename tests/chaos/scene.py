@@ -2,9 +2,10 @@
 
 import asyncio
 import os
-import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,10 +172,16 @@ class Scene:
         return World(now=now(), sandboxes=seen, runtimes=runtimes, bystanders=bystanders)
 
     def keep_log(self, storm: str, seed: int) -> str:
-        """Copy the operator's log to where it stays, and name that place."""
+        """Keep what the API server has at the end, and the operator's log after it; name the file."""
         kept = _KEPT / f"chaos-{storm}-{seed}.log"
         kept.parent.mkdir(exist_ok=True)
-        shutil.copy(self.operator.log, kept)
+        everything = ""
+        with suppress(subprocess.SubprocessError):
+            everything = self.cluster.kubectl(
+                "-n", self.namespace, "get", "sandboxes,agentsandboxpolicies,pods", "-o", "yaml"
+            )
+        log = self.operator.log.read_text(encoding="utf-8", errors="replace")
+        kept.write_text(f"{everything}--- at {now():%H:%M:%S}; the operator's log:\n{log}", encoding="utf-8")
         return str(kept)
 
 

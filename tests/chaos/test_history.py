@@ -146,3 +146,13 @@ def test_a_last_use_by_a_clock_that_was_ahead_has_to_go_back() -> None:
     assert history.violations() == []
     history.see_status("uid", "rain", STATUS | {"lastUsedAt": "2026-11-21T12:00:04Z"}, NOW)
     assert len(history.violations()) == 1
+
+
+def test_what_was_missed_is_not_there_any_more(history: History) -> None:
+    key = ("steady", "agent:s0")
+    history.see_runtime(key, "missed", lives=True)
+    history.see_all([(key, "next")])
+    assert history.violations() == []
+    history.see_all([(key, "next"), (key, "another")])
+    (found,) = history.violations()
+    assert "2 runtimes at the same time" in found
