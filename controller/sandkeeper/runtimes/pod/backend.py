@@ -299,7 +299,9 @@ class PodRuntimes:
                 await self._api.patch(PODS, {"metadata": metadata}, name=pod.name, namespace=pod.namespace)
             )
         except NotFound:
+            # That it is gone is not told to anybody, for it is known here; so whoever looks at it has to look again.
             self._pods.cache.vanish(pod.id)
+            raise
         except Conflict:
             await self._read(pod.namespace, pod.name)
             raise

@@ -114,6 +114,7 @@ class Volumes:
             self.cache.take_in(await self._api.patch(VOLUME_CLAIMS, body, name=name, namespace=key.namespace))
         except NotFound:
             self.cache.vanish(known.id)
+            raise  # a Pod that is about to be made needs another first
 
     async def _look_at(self, name: str, key: RuntimeKey) -> None:
         try:

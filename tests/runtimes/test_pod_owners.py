@@ -1,0 +1,45 @@
+"""Who a Pod belongs to, on the real API server."""
+
+import pytest
+
+from runtimes.pod_orders import INSTALLATION, order
+from sandkeeper.cluster.api import KubeApi, NotFound
+from sandkeeper.cluster.resources import PODS
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.config.operator import Ceilings, PodSettings
+from sandkeeper.config.pod import PodShape
+from sandkeeper.runtimes.pod.backend import PodRuntimes
+from sandkeeper.runtimes.protocol import Owner
+from support.engine import eventually
+
+pytestmark = pytest.mark.cluster
+
+
+async def test_who_finds_that_the_pod_is_gone_looks_again(api: KubeApi, namespace: str) -> None:
+    """The watch may be cut, and where the cache knows it already, nobody is ever told."""
+    key = RuntimeKey(namespace, "uid", "default", "agent:rain")
+    rain, evening = Owner(name="rain", uid="0000-rain"), Owner(name="evening", uid="0000-evening")
+    pods = PodRuntimes(
+        PodSettings(),
+        Ceilings(),
+        INSTALLATION,
+        api=api,
+        connection=api._connection,
+        is_live=lambda _namespace, _owner: True,
+    )
+    wanted = order(key, owners=(rain,), pod=PodShape(node_selector={"nowhere": "at-all"}))
+    made = await pods.create(wanted)
+
+    async def gone() -> bool:
+        try:
+            await api.delete(PODS, name=made.name, namespace=namespace, uid=made.id)
+            await api.get(PODS, name=made.name, namespace=namespace)
+        except NotFound:
+            return True
+        return False
+
+    await eventually(gone, what="somebody removed it")
+    assert pods.knows(key)
+    with pytest.raises(NotFound):
+        await pods.uphold(key, runtime_id=made.id, owners=(rain, evening), config=wanted.config, use="now")
+    assert not pods.knows(key)
