@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandkeeper.config.operator import RemovalRate
-from sandkeeper.reconcile.deadlines import Deadlines
+from sandkeeper.reconcile.deadlines import Deadlines, next_look
 from sandkeeper.reconcile.queue import KeyedQueue
 from sandkeeper.reconcile.removals import RemovalBudget
 
@@ -195,3 +195,11 @@ def test_a_clock_that_was_set_back_earns_nothing() -> None:
     budget: RemovalBudget[str] = RemovalBudget(RemovalRate(per_minute=6, burst=1))
     assert budget.take("a", NOW) is None
     assert budget.take("b", NOW - timedelta(days=1)) is not None
+
+
+def test_a_key_is_looked_at_when_something_is_due_and_within_half_an_hour_in_any_case() -> None:
+    soon, late = NOW + timedelta(seconds=5), NOW + timedelta(days=1)
+    assert next_look([None, late, soon], now=NOW, share=0.5) == soon
+    for moments in ([], [None], [late]):
+        assert next_look(moments, now=NOW, share=0) == NOW + timedelta(minutes=15)
+        assert next_look(moments, now=NOW, share=1) == NOW + timedelta(minutes=30)

@@ -8,19 +8,32 @@ right one.
 import asyncio
 import heapq
 import time
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from typing import Final, Generic, TypeVar
 
-from sandkeeper.lifecycle.instants import END
+from sandkeeper.lifecycle.instants import END, after
 
-__all__ = ["Deadlines"]
+__all__ = ["Deadlines", "next_look"]
 
 _LONGEST_SLEEP: Final = 30.0
 _SET_BACK: Final = 5.0
 """Seconds that a clock may lose against the one that nobody sets, between two looks at it."""
 
+_LOOKED_AT: Final = timedelta(minutes=30)
+"""How long a key is left alone at the most: the price of a piece of news that got lost, wherever that was."""
+
 K = TypeVar("K")
+
+
+def next_look(moments: Iterable[datetime | None], *, now: datetime, share: float) -> datetime:
+    """Return the first of the moments; where it is far away or there is none, some time within half an hour.
+
+    ``share`` of the latter, from 0 to 1, lets keys that came together be looked at one after the other.
+    """
+    return min(
+        [*(moment for moment in moments if moment is not None), after(now, _LOOKED_AT * (1 + share) / 2)]
+    )
 
 
 class Deadlines(Generic[K]):

@@ -6,6 +6,7 @@ decided anew from what the world and the statuses say, so the next pass, of whic
 
 import asyncio
 import logging
+import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +42,7 @@ from sandkeeper.lifecycle import (
 )
 from sandkeeper.reconcile.belonging import Belonging
 from sandkeeper.reconcile.claims import Claim, Claims, is_private
-from sandkeeper.reconcile.deadlines import Deadlines
+from sandkeeper.reconcile.deadlines import Deadlines, next_look
 from sandkeeper.reconcile.effects import Effects
 from sandkeeper.reconcile.finalizers import Finalizers
 from sandkeeper.reconcile.keeper import Keeper
@@ -413,11 +414,13 @@ class Reconciler:
         for removal, budget in self._budgets.items():
             if removal is not step.waits_for:
                 budget.give_up(key)
-        moments = [moment for moment in (plan.wake_at, patience, lasting) if moment is not None]
-        self._deadlines.set(key, min(moments, default=None))
         if observed is None and not self._claims.of(key):
+            self._deadlines.set(key, None)
             self._memory.pop(key, None)
             self._passing.pop(key, None)
+            return
+        moments, share = (plan.wake_at, patience, lasting), random.random()  # noqa: S311 - spreads load
+        self._deadlines.set(key, next_look(moments, now=self._now(), share=share))
 
     def _lasts(self, key: RuntimeKey, plan: Plan, *, turn: datetime | None) -> datetime | None:
         """Tell from when on it is worth a write that a step takes its time; None: whatever is to be said is said."""
