@@ -12,6 +12,7 @@ __all__ = ["main"]
 
 _MODULES: Final[Mapping[str, str]] = {
     "exec": "execute",  # exec is a builtin's name
+    "explain": "explain",
     "get": "get",
     "hold": "hold",
     "recreate": "recreate",

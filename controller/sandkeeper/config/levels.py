@@ -30,7 +30,9 @@ from sandkeeper.config.builtin import BUILT_IN, MAX_HOLD_SECONDS
 from sandkeeper.config.windows import Windows
 
 __all__ = [
+    "CONCATENATED",
     "LIMITS",
+    "MERGED",
     "Level",
     "agent_level",
     "built_in_level",
@@ -50,8 +52,10 @@ __all__ = [
 LIMITS: Final = "the policy's limits"
 """The owner of the level that stands for them."""
 
-_CONCATENATED: Final = frozenset({"binds", "mounts"})
-_MERGED: Final = frozenset({"env", "ulimits"})
+CONCATENATED: Final = frozenset({"binds", "mounts"})
+"""Fields to whose lists each level adds."""
+MERGED: Final = frozenset({"env", "ulimits"})
+"""Fields of whose entries each level replaces those that it names."""
 
 T = TypeVar("T")
 
@@ -144,9 +148,9 @@ def merge_containers(containers: Iterable[SandboxContainer | None]) -> Container
     merged: dict[str, Any] = {}
     for container in containers:
         for name, value in _said(container):
-            if name in _CONCATENATED:
+            if name in CONCATENATED:
                 merged[name] = [*merged.get(name, ()), *value]
-            elif name in _MERGED:
+            elif name in MERGED:
                 merged[name] = {**merged.get(name, {}), **value}
             else:
                 merged[name] = value
@@ -158,7 +162,7 @@ def merge_pods(pods: Iterable[PodTemplate | None]) -> PodTemplate:
     merged: dict[str, Any] = {}
     for pod in pods:
         for name, value in _said(pod):
-            merged[name] = [*merged.get(name, ()), *value] if name in _CONCATENATED else value
+            merged[name] = [*merged.get(name, ()), *value] if name in CONCATENATED else value
     return PodTemplate.model_construct(**merged)
 
 
