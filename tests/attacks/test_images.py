@@ -12,11 +12,11 @@ from pathlib import Path
 
 import docker
 import pytest
-import yaml
 
 from attacks.register import On, attack
 from attacks.stage import ON_PODS, Stage, secret_of
 from support.cluster import Cluster
+from support.manifests import to_json
 from testbed.images import BASE
 
 pytestmark = [pytest.mark.cluster, pytest.mark.engine]
@@ -79,7 +79,7 @@ def claim_of(stage: Stage, name: str, cluster: Cluster) -> Path:
             "resources": {"requests": {"storage": "1Gi"}},
         },
     }
-    cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(volume))
+    cluster.kubectl("apply", "-f", "-", stdin=to_json(volume))
     stage.sandboxes.apply(claim)
     return path
 

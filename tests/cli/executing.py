@@ -7,9 +7,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import yaml
-
 from support.cluster import Cluster
+from support.manifests import to_json
 
 POD = "rain-pod"
 _NEVER_BEFORE = "2026-01-01T00:00:00Z"
@@ -92,7 +91,7 @@ class PlayedPod:
             "metadata": {"name": "default"},
             "spec": {"hotWindowSeconds": 3},
         }
-        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all([pod, policy, sandbox]))
+        self.kubectl("apply", "-f", "-", stdin=to_json(pod, policy, sandbox))
         self.kubectl("wait", "--for=condition=Ready", f"pod/{POD}", "--timeout=60s")
         self.record()
 

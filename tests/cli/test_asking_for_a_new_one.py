@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from sandkeeper.cli import cluster as client
 from sandkeeper.cli import main
 from support.cluster import Cluster
+from support.manifests import to_json
 
 pytestmark = pytest.mark.cluster
 
@@ -30,7 +30,7 @@ class Household:
             {**head, "metadata": {"name": f"{spec['agentId']}-{spec['sessionKey']}"}, "spec": spec}
             for spec in specs
         ]
-        self.cluster.kubectl("-n", self.namespace, "apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+        self.cluster.kubectl("-n", self.namespace, "apply", "-f", "-", stdin=to_json(*manifests))
 
     def say(self, name: str, *, reason: str = "Running", **status: Any) -> None:
         condition = {

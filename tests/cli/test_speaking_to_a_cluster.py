@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from sandkeeper.cli import main
 from support.cluster import Cluster
+from support.manifests import to_json
 
 pytestmark = pytest.mark.cluster
 
@@ -34,7 +35,7 @@ class Home:
             "metadata": {"name": name},
             "spec": {"agentId": name},
         }
-        self.cluster.kubectl("-n", self.namespace, "apply", "-f", "-", stdin=yaml.safe_dump(manifest))
+        self.cluster.kubectl("-n", self.namespace, "apply", "-f", "-", stdin=to_json(manifest))
 
     def say(self, name: str, *, ready: str, reason: str, **status: Any) -> None:
         condition = {
@@ -75,6 +76,16 @@ def test_get_one_of_several(home: Home) -> None:
     home.make("tio")
     assert len(home.run("get").output.splitlines()) == 3
     assert home.run("get", "tio").output.splitlines()[1].startswith("tio ")
+
+
+def test_what_looks_like_a_number_elsewhere_is_quoted(home: Home) -> None:
+    home.say("rain", ready="True", reason="Running", configHash="1e234567", desiredConfigHash="0o17")
+    written = home.run("get", "rain", "-o", "yaml").output
+    assert "configHash: '1e234567'" in written
+    assert "desiredConfigHash: '0o17'" in written
+    # kubectl reads back what it was given.
+    home.cluster.kubectl("-n", home.namespace, "replace", "--dry-run=server", "-f", "-", stdin=written)
+    assert yaml.safe_load(written)["status"]["configHash"] == "1e234567"
 
 
 def test_get_everywhere_names_the_namespace(home: Home) -> None:

@@ -14,6 +14,7 @@ import yaml
 
 from support.cluster import OwnCluster
 from support.crds import install_crds
+from support.manifests import to_json
 from support.operator import OperatorProcess, Sandboxes
 from support.pods import POD_IMAGE, serving_pods
 from support.waiting import wait_for
@@ -137,7 +138,7 @@ def test_none_is_lost_and_none_has_two_whoever_is_restarted(
 
     def make(*names: str) -> None:
         sandboxes = [user.sandbox(name) for name in names]
-        own_cluster.kubectl("create", "-f", "-", stdin=yaml.safe_dump_all(sandboxes), seconds=120)
+        own_cluster.kubectl("create", "-f", "-", stdin=to_json(*sandboxes), seconds=120)
         # Reading hundreds of objects takes time from those who work on them; so not while there is much to do.
         settle(operator, least=len(names))
         wait_for(lambda: look().unready == [], what="all are Ready", timeout=120, pause=1)

@@ -24,6 +24,7 @@ import pytest
 import yaml
 
 from support.cluster import Cluster, new_namespace
+from support.manifests import to_json
 from support.operator import OperatorProcess, Sandboxes
 from support.pods import POD_IMAGE, serving_pods
 from support.waiting import wait_for
@@ -465,7 +466,7 @@ def is_told_last(ground: Ground, name: str, reason: str) -> bool:
 
 def applied(cluster: Cluster, manifest: dict[str, Any]) -> bool:
     with suppress(subprocess.CalledProcessError):
-        cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(manifest))
+        cluster.kubectl("apply", "-f", "-", stdin=to_json(manifest))
         return True
     return False
 
@@ -497,7 +498,7 @@ def test_one_that_makes_room_for_another_comes_back_when_there_is_some(ground: G
             },
         }
         try:
-            ground.cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(priority))
+            ground.cluster.kubectl("apply", "-f", "-", stdin=to_json(priority))
             wait_for(lambda: applied(ground.cluster, pod), what="the class is known where Pods are admitted")
             status = ground.waits(name, "Preempted")
             assert "higher priority" in status["message"]

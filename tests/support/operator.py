@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from sandkeeper.api.names import Label
+from support.manifests import to_json
 from support.waiting import wait_for
 
 __all__ = ["OperatorFactory", "OperatorProcess", "operators"]
@@ -182,7 +183,7 @@ class Sandboxes:
 
     def apply(self, *objects: dict[str, Any]) -> None:
         """Apply objects."""
-        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+        self.kubectl("apply", "-f", "-", stdin=to_json(*objects))
 
     def sandbox(self, name: str, **spec: Any) -> dict[str, Any]:
         """Make a Sandbox as a manifest; the agent is called like the Sandbox unless said otherwise."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from support.cluster import Cluster
+from support.manifests import to_json
 from testbed.providers import Provider
 
 __all__ = ["GROUP", "SHARED", "Volumes", "claim"]
@@ -54,7 +54,7 @@ class Volumes:
                 "hostPath": {"path": str(path), "type": "Directory"},
             },
         }
-        self._cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(volume))
+        self._cluster.kubectl("apply", "-f", "-", stdin=to_json(volume))
         return path
 
     def clean_up(self) -> None:

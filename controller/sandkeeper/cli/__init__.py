@@ -1,7 +1,7 @@
 """The ``sandkeeper`` command: runs the operator, and speaks to Sandboxes for people and for agent gateways.
 
-One module for each subcommand (``run``, ``get``, ``explain``, ``touch``, ``hold``, ``recreate``, ``execute``), and beside
-them what they share:
+One module for each subcommand (``run``, ``get``, ``explain``, ``touch``, ``hold``, ``recreate``, ``execute``), and
+beside them what they share:
 
 ``command``        the group that finds them
 ``cluster``        the Sandboxes of one namespace, through the official client

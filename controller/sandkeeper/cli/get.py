@@ -1,6 +1,7 @@
 """``sandkeeper get``: the Sandboxes, in the columns that kubectl shows, with the reason beside them."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,18 @@ __all__ = ["command"]
 _REASON: Final = "Reason"
 _GAP: Final = 3
 """Blanks between two columns, as kubectl has it."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what kubectl would take for a number as well: its YAML is of a later version than the library's."""
+
+
+_Dumper.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$"),
+    list("-+.0123456789"),
+)
+_Dumper.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"0o[0-7]+$"), ["0"])
 
 
 @click.command("get")
@@ -80,4 +93,5 @@ def _print_object(found: Mapping[str, Any], output: str) -> None:
     if output == "json":
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        click.echo(yaml.safe_dump(dict(found), sort_keys=False, allow_unicode=True), nl=False)
+        text = yaml.dump(dict(found), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+        click.echo(text, nl=False)
