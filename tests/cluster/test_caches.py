@@ -63,12 +63,41 @@ def test_a_late_deletion_does_not_remove_what_was_made_again() -> None:
 
 def test_what_the_api_server_does_not_know_is_gone_until_it_is_made_again() -> None:
     told = Told()
-    told.cache.put(raw("a", 5))
-    told.cache.vanish(("", "a"))
+    told.cache.vanish(told.cache.put(raw("a", 5)))
     told.cache.put(raw("a", 5))
     assert told.cache.get(("", "a")) is None
     told.cache.put(raw("a", 6))
     assert told.cache.get(("", "a")) is not None
+
+
+def test_what_has_its_name_by_now_is_not_what_is_gone() -> None:
+    told = Told()
+    gone = told.cache.put(raw("a", 5))
+    told.cache.drop(raw("a", 6))
+    told.cache.put(raw("a", 7))
+    told.cache.vanish(gone)
+    found = told.cache.get(("", "a"))
+    assert found is not None
+    assert found.uid == "u7"
+
+
+def test_after_versions_went_back_what_is_listed_is_believed() -> None:
+    """As after a restored etcd: older versions, of objects that are there all the same, and of others."""
+    told = Told()
+    for name in ("kept", "changed", "gone"):
+        told.cache.put(raw(name, 900))
+    told.cache.drop(raw("removed", 950))
+    take_list(told.cache, [raw(name, 900) for name in ("kept", "changed", "gone")], version=990)
+    listed = [raw("kept", 90), raw("changed", 95), raw("removed", 80)]
+    stale = told.cache.compare(versions_in(listed), version=100)
+    assert stale == [("", "kept"), ("", "changed"), ("", "removed")]
+    for one in listed:
+        told.cache.put_listed(one)
+    assert {known.name: known.uid for known in told.cache} == {
+        "kept": "u90",
+        "changed": "u95",
+        "removed": "u80",
+    }
 
 
 def test_it_counts_as_listed_only_after_a_whole_list() -> None:
@@ -112,7 +141,7 @@ def test_whoever_is_told_knows_what_is_the_answer_to_a_request() -> None:
     cache.put(raw("a", 5))
     cache.take_in(raw("a", 6))
     cache.put(raw("a", 7))
-    cache.vanish(("", "a"))
+    cache.vanish(cache.put(raw("a", 7)))
     take_list(cache, [raw("b", 8)], version=9)
     assert by_us == [False, True, False, True, False]
 

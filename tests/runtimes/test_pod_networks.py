@@ -3,7 +3,7 @@
 import pytest
 
 from runtimes.pod_orders import order
-from sandkeeper.cluster.api import KubeApi, NotFound
+from sandkeeper.cluster.api import Conflict, KubeApi, NotFound, Object
 from sandkeeper.cluster.resources import NETWORK_POLICIES
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.runtimes.pod.networks import Networks
@@ -46,3 +46,47 @@ async def test_one_that_no_pod_is_under_is_removed_after_a_while(api: KubeApi, n
     with pytest.raises(NotFound):
         await api.get(NETWORK_POLICIES, name=name, namespace=namespace)
     assert not len(networks.cache)
+
+
+def opened(policy: Object) -> Object:
+    """Somebody lets everything out."""
+    return {**policy, "spec": {**policy["spec"], "policyTypes": ["Ingress"]}}
+
+
+async def test_one_that_was_changed_behind_our_back_is_put_right_at_the_second_look(
+    api: KubeApi, namespace: str
+) -> None:
+    """Nobody watches here: what the cache has is out of date, as it is where the watch is cut."""
+    key = RuntimeKey(namespace, "uid", "default", "agent:rain")
+    networks = Networks(
+        api,
+        pods=Pods(installation=INSTALLATION, on_change=lambda _old, _new: None),
+        installation=INSTALLATION,
+        may_act=lambda: None,
+        on_change=lambda _namespace, _network: None,
+    )
+
+    async def read() -> Object:
+        return await api.get(NETWORK_POLICIES, name=known.id[1], namespace=namespace)
+
+    async def write(policy: Object) -> Object:
+        return await api.replace(NETWORK_POLICIES, policy, name=known.id[1], namespace=namespace)
+
+    await networks.ensure(key, order().config)
+    (known,) = networks.cache
+    right = (await read())["spec"]
+    changed = await write(opened(await read()))
+    networks.cache.put(changed)
+    # Once more, and this time unseen.
+    await write({**changed, "metadata": {**changed["metadata"], "annotations": {"seen": "no"}}})
+    with pytest.raises(Conflict):
+        await networks.ensure(key, order().config)
+    await networks.ensure(key, order().config)
+    assert (await read())["spec"] == right
+
+    networks.cache.put(await write(opened(await read())))
+    await api.delete(NETWORK_POLICIES, name=known.id[1], namespace=namespace, uid=known.uid)
+    with pytest.raises(NotFound):
+        await networks.ensure(key, order().config)
+    await networks.ensure(key, order().config)
+    assert (await read())["spec"] == right

@@ -188,7 +188,9 @@ def test_the_pod_that_it_replaces_does_not_count() -> None:
 
 def test_it_counts_as_long_as_it_is_there() -> None:
     pods = running(made(**WRITES))
-    pods.cache.vanish((OTHER.namespace, made(**WRITES)["metadata"]["name"]))
+    known = pods.cache.get((OTHER.namespace, made(**WRITES)["metadata"]["name"]))
+    assert known is not None
+    pods.cache.vanish(known)
     assert refusal(pods, binds=("/srv/a/b:/b:ro",)) == ""
 
 

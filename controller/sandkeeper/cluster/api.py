@@ -13,7 +13,7 @@ from typing import Any, Final
 import aiohttp
 
 from sandkeeper.cluster.clocks import ServerClock
-from sandkeeper.cluster.connection import Connection
+from sandkeeper.cluster.connection import Connection, is_cancelled
 from sandkeeper.cluster.resources import EVENTS, LEASES, Resource
 from sandkeeper.telemetry.metrics import Metrics
 
@@ -201,8 +201,8 @@ class KubeApi:
             raise ApiError(
                 0, f"the API server was not reached: {str(error) or type(error).__name__}"
             ) from error
-        except (AssertionError, RuntimeError) as error:
-            if not session.closed:
+        except (AssertionError, RuntimeError, asyncio.CancelledError) as error:
+            if not session.closed or is_cancelled():
                 raise
             raise ApiError(0, "the API server was not reached: its connections were closed") from error
         try:

@@ -39,6 +39,10 @@ class Cached(Protocol):
     def id(self) -> ObjectId:
         """Namespace and name."""
 
+    @property
+    def uid(self) -> str:
+        """What tells it from others of that name."""
+
 
 T = TypeVar("T", bound=Cached)
 
@@ -66,6 +70,8 @@ class Cache(Generic[T]):
         self._on_change = on_change
         self._objects: dict[ObjectId, T] = {}
         self._versions: dict[ObjectId, int] = {}
+        self._listed_at = -1
+        """The version of the last list."""
         self._removed_at: dict[ObjectId, int] = {}
         """Versions of what was deleted, so that a list that is older does not bring it back."""
 
@@ -106,13 +112,17 @@ class Cache(Generic[T]):
         self._removed_at[object_id] = version
         self._forget(object_id)
 
-    def vanish(self, object_id: ObjectId) -> None:
-        """Take in the answer that there is no such object: an event that tells so may be lost, or late."""
-        self._removed_at[object_id] = max(
-            self._removed_at.get(object_id, -1), self._versions.get(object_id, -1)
-        )
+    def vanish(self, gone: Cached) -> None:
+        """Take in the answer that there is no such object: an event that tells so may be lost, or late.
+
+        By the time the answer is here, another may have its name.
+        """
+        known = self._objects.get(gone.id)
+        if known is not None and known.uid != gone.uid:
+            return
+        self._removed_at[gone.id] = max(self._removed_at.get(gone.id, -1), self._versions.get(gone.id, -1))
         with self._answered():
-            self._forget(object_id)
+            self._forget(gone.id)
 
     def put_listed(self, raw: Mapping[str, Any]) -> ObjectId:
         """Take in one object of a list. One that cannot be read takes neither the others along nor the process."""
@@ -125,6 +135,7 @@ class Cache(Generic[T]):
 
     def complete(self, listed: Collection[ObjectId], *, version: int) -> None:
         """Take in that this is all there was as of ``version``: what is not among it, and not newer, has vanished."""
+        self._listed_at = version
         for object_id in [known for known in self._objects if known not in listed]:
             if self._versions[object_id] <= version:
                 self._forget(object_id)
@@ -134,8 +145,13 @@ class Cache(Generic[T]):
     def compare(self, listed: Mapping[ObjectId, int], *, version: int) -> list[ObjectId]:
         """Forget what a list as of ``version`` lacks; return what has to be read: it is newer, or new.
 
-        ``listed`` has the version of each object (:func:`versions_in`).
+        ``listed`` has the version of each object (:func:`versions_in`). Where versions went back, because etcd was
+        restored from a backup, nothing that was known is newer than anything.
         """
+        if version < self._listed_at:
+            logger.warning("The versions of %s went back: everything is read anew", self.what)
+            self._versions = dict.fromkeys(self._versions, -1)
+            self._removed_at = {}
         stale = [
             object_id
             for object_id, theirs in listed.items()

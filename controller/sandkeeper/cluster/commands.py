@@ -1,14 +1,14 @@
 """Commands in containers of Pods: what ``kubectl exec`` does, over the session that everything else uses."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
 import aiohttp
 
 from sandkeeper.cluster.api import ApiError, error_of
-from sandkeeper.cluster.connection import Connection
+from sandkeeper.cluster.connection import Connection, is_cancelled
 from sandkeeper.cluster.resources import PODS
 from sandkeeper.cluster.streams import PROTOCOL, Stream, Verdict
 
@@ -57,9 +57,10 @@ async def run_command(
     params += [("command", word) for word in command]
     handlers = {Stream.STDOUT: on_output, Stream.STDERR: on_error or on_output}
     verdict: bytes | None = None
-    try:
+    session = connection.session
+    with _losses(session):
         async with asyncio.timeout(_CONNECT_SECONDS):
-            socket = await connection.session.ws_connect(
+            socket = await session.ws_connect(
                 f"{connection.server}{path}",
                 params=params,
                 protocols=_PROTOCOLS,
@@ -77,16 +78,27 @@ async def run_command(
                     break
                 if (handler := handlers.get(stream)) is not None:
                     handler(data)
-    except aiohttp.WSServerHandshakeError as error:
-        hint = "; the operator needs the right to create pods/exec" if error.status == _FORBIDDEN else ""
-        raise error_of(error.status, f"the API server answered {error.status}{hint}") from error
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise ApiError(0, f"the connection to the command was lost: {error}") from error
     if verdict is None:
         raise ApiError(0, "the connection to the command was lost")
     found = Verdict.parse(verdict)
     if found.code != 0:
         raise CommandFailed(found)
+
+
+@contextmanager
+def _losses(session: aiohttp.ClientSession) -> Iterator[None]:
+    """Tell in our own words that there is no connection, or none any more."""
+    try:
+        yield
+    except aiohttp.WSServerHandshakeError as error:
+        hint = "; the operator needs the right to create pods/exec" if error.status == _FORBIDDEN else ""
+        raise error_of(error.status, f"the API server answered {error.status}{hint}") from error
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise ApiError(0, f"the connection to the command was lost: {error}") from error
+    except asyncio.CancelledError as error:
+        if not session.closed or is_cancelled():
+            raise
+        raise ApiError(0, "the connection to the command was closed") from error
 
 
 @asynccontextmanager

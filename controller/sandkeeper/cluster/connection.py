@@ -16,7 +16,7 @@ from typing import Any, Final
 import aiohttp
 import kopf
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "is_cancelled"]
 
 _TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _TOKEN_SECONDS: Final = 60.0
@@ -116,6 +116,12 @@ class Connection:
                 return
             self._info = info
             self._authorization = info.as_http_headers().get("Authorization")
+
+
+def is_cancelled() -> bool:
+    """Whether somebody cancels the present task. Not so where a session was closed under a request that waited."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _read() -> kopf.ConnectionInfo:

@@ -57,7 +57,7 @@ class Keeper:
             return
         if sandbox.deleting_since is not None and not others:
             # It is gone; the answer has the version that it had before, by which nothing has changed.
-            self._claims.sandboxes.vanish(sandbox.id)
+            self._claims.sandboxes.vanish(sandbox)
 
     async def delete(self, sandbox: SandboxObject) -> None:
         """Delete the Sandbox, if it is still as it was seen."""
@@ -79,7 +79,7 @@ class Keeper:
         try:
             raw = await self._api.get(SANDBOXES, name=sandbox.name, namespace=sandbox.namespace)
         except NotFound:
-            self._claims.sandboxes.vanish(sandbox.id)
+            self._claims.sandboxes.vanish(sandbox)
             return
         except ApiError as error:
             logger.debug("Cannot read %s/%s anew: %s", *sandbox.id, error)

@@ -44,7 +44,7 @@ class Memory:
     fresh: str | None = None
     """Id of a runtime that this process made or started, and whose setupCommand has certainly not begun before."""
     made: str | None = None
-    """Id of the runtime that this process made last."""
+    """Id of the runtime that this process made or started last."""
     setup_done: str | None = None
     mourned: str | None = None
     """Id of the last runtime whose death was counted as a failure."""

@@ -94,6 +94,7 @@ class PolicyObject:
 
     namespace: str
     name: str
+    uid: str
     spec: AgentSandboxPolicySpec | Problem
 
     @property
@@ -111,7 +112,7 @@ class PolicyObject:
             )
         except ValidationError as error:
             spec = _problem(f"AgentSandboxPolicy {metadata['namespace']}/{metadata['name']}: spec", error)
-        return cls(namespace=metadata["namespace"], name=metadata["name"], spec=spec)
+        return cls(namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"], spec=spec)
 
 
 @dataclass(frozen=True, kw_only=True)

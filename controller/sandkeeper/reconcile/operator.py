@@ -13,15 +13,15 @@ import os
 import random
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from sandkeeper.api.errors import SandkeeperError
 from sandkeeper.api.policy import Backend
 from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound
-from sandkeeper.cluster.connection import Connection
+from sandkeeper.cluster.connection import Connection, is_cancelled
 from sandkeeper.cluster.events import EventPoster
 from sandkeeper.cluster.leadership import AlwaysLeader, Leadership, NotLeader
 from sandkeeper.cluster.resources import NAMESPACES
@@ -68,6 +68,16 @@ async def find_installation(api: KubeApi, config: OperatorConfig) -> str:
     return installation_id(
         kube_system_uid=kube_system["metadata"]["uid"], namespace=config.namespace, release=config.release
     )
+
+
+async def _lasting(what: Coroutine[Any, Any, None]) -> None:
+    """Do what the process cannot do without. A task group takes no notice of one that ends as if it were cancelled."""
+    try:
+        await what
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        raise RuntimeError("a task ended though nobody had cancelled it") from error
 
 
 class Operator:
@@ -179,18 +189,22 @@ class Operator:
     async def _run_tasks(self) -> None:
         reconciler = self._reconciler = self._make_reconciler()
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._sources.watch())
+
+            def start(what: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+                return group.create_task(_lasting(what))
+
+            start(self._sources.watch())
             await self._sources.watching()
             self._take_signals()  # kopf has taken them meanwhile; ours end in order
-            group.create_task(self._sources.keep_exact())
-            group.create_task(self._deadlines.run())
-            group.create_task(self._events.run())
+            start(self._sources.keep_exact())
+            start(self._deadlines.run())
+            start(self._events.run())
             for runtimes in self._runtimes.values():
-                group.create_task(runtimes.run(self._queue.add_first))
-            self._seeking = group.create_task(self._leadership.run(self._lead))
-            group.create_task(self._sweep())
+                start(runtimes.run(self._queue.add_first))
+            self._seeking = start(self._leadership.run(self._lead))
+            start(self._sweep())
             for _ in range(self._config.workers):
-                group.create_task(self._work(reconciler))
+                start(self._work(reconciler))
 
     def _make_reconciler(self) -> Reconciler:
         keeper = Keeper(api=self._api, claims=self._claims, events=self._events, leadership=self._leadership)

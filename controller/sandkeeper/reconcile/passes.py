@@ -70,7 +70,7 @@ _SHORT_WAIT: Final = timedelta(seconds=60)
 _NAMESPACE_PAUSE: Final = timedelta(seconds=2)
 """Before a namespace that is not known yet, or a policy that has just arrived, is looked at again."""
 _MENDING_PAUSE: Final = timedelta(seconds=30)
-"""Before what belongs to a runtime is looked at again, where it could not be put in order."""
+"""Before what belongs to a runtime is looked at again, where it could not be put in order; or what was deleted."""
 _CLOCK_TOLERANCE: Final = 30.0
 """Seconds that our clock may be off the API server's for removals that depend on time."""
 
@@ -204,6 +204,7 @@ class Reconciler:
             return "held-up"
         if isinstance(effect, DeleteClaimants):
             await self._delete(claims, effect)
+            self._deadlines.set(key, self._now() + _MENDING_PAUSE)  # should the news of it get lost
             return plan.rule
         return None
 
@@ -309,9 +310,8 @@ class Reconciler:
             if not isinstance(effect, Setup):
                 doing.cancel()
         made = result if isinstance(effect, Create) else there
-        if isinstance(effect, Create) and made is not None:
-            self._memory[key].made = made.id
         if isinstance(effect, (Create, Start)) and made is not None:
+            self._memory[key].made = made.id
             self._memory[key].fresh = None if self._effects.may_have_begun(made) else made.id
         self._memory[key].succeed(effect)
         return result

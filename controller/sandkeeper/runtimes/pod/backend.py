@@ -258,7 +258,7 @@ class PodRuntimes:
                 raise Permanent(Reason.TERMINATING, message) from error
             raise
         if left is None:
-            self._pods.cache.vanish(pod.id)
+            self._pods.cache.vanish(pod)
         else:
             self._pods.cache.take_in(left)
 
@@ -300,7 +300,7 @@ class PodRuntimes:
             )
         except NotFound:
             # That it is gone is not told to anybody, for it is known here; so whoever looks at it has to look again.
-            self._pods.cache.vanish(pod.id)
+            self._pods.cache.vanish(pod)
             raise
         except Conflict:
             await self._read(pod.namespace, pod.name)
@@ -329,12 +329,12 @@ class PodRuntimes:
 
     async def _read(self, namespace: str, name: str) -> PodView | None:
         """Read one Pod into the cache, if it carries our label."""
+        known = self._pods.cache.get((namespace, name))
         try:
             raw = await self._api.get(PODS, name=name, namespace=namespace)
         except NotFound:
-            known = self._pods.cache.get((namespace, name))
             if known is not None:
-                self._pods.cache.vanish(known.id)
+                self._pods.cache.vanish(known)
             return None
         pod = PodView.parse(raw, installation=self._installation)
         return self._pods.cache.take_in(raw) if pod.key is not None else pod

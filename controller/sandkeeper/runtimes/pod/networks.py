@@ -107,12 +107,15 @@ class Networks:
         logger.warning("The NetworkPolicy %s/%s was changed, and is put right", *object_id)
         self._may_act()
         metadata = {**body["metadata"], "uid": known.uid, "resourceVersion": known.resource_version}
-        with _as_refusal():
-            self.cache.take_in(
-                await self._api.replace(
-                    NETWORK_POLICIES, {**body, "metadata": metadata}, name=name, namespace=namespace
+        wanted = {**body, "metadata": metadata}
+        try:
+            with _as_refusal():
+                self.cache.take_in(
+                    await self._api.replace(NETWORK_POLICIES, wanted, name=name, namespace=namespace)
                 )
-            )
+        except (Conflict, NotFound):
+            await self._read_again(known)
+            raise
 
     async def _make(self, body: Object, object_id: ObjectId) -> _NetworkPolicy:
         """Make it, or return what has its name already, whosever it is."""
@@ -128,6 +131,19 @@ class Networks:
             policy = self._parse(found)
             # What has no label of ours is not watched: nobody would ever take it out of the cache again.
             return self.cache.take_in(found) if policy.ours else policy
+
+    async def _read_again(self, known: _NetworkPolicy) -> None:
+        """Take in what became of one: what the cache has is out of date, and would be tried in vain again."""
+        namespace, name = known.id
+        try:
+            found = await self._api.get(NETWORK_POLICIES, name=name, namespace=namespace)
+        except NotFound:
+            self.cache.vanish(known)
+            return
+        if self._parse(found).ours:
+            self.cache.take_in(found)
+        else:
+            self.cache.vanish(known)
 
     async def sweep(self) -> None:
         """Remove what no Pod is under any more, now and then, until cancelled."""
@@ -162,7 +178,7 @@ class Networks:
                     uid=policy.uid,
                     resource_version=policy.resource_version,
                 )
-                self.cache.vanish(policy.id)
+                self.cache.vanish(policy)
         except (ApiError, NotLeader) as error:
             if not isinstance(error, (Conflict, NotFound, NotLeader)):
                 logger.warning("Cannot remove the NetworkPolicy %s/%s: %s", namespace, name, error)

@@ -113,8 +113,11 @@ class Volumes:
         try:
             self.cache.take_in(await self._api.patch(VOLUME_CLAIMS, body, name=name, namespace=key.namespace))
         except NotFound:
-            self.cache.vanish(known.id)
+            self.cache.vanish(known)
             raise  # a Pod that is about to be made needs another first
+        except Conflict:
+            self.cache.take_in(await self._api.get(VOLUME_CLAIMS, name=name, namespace=key.namespace))
+            raise
 
     async def _look_at(self, name: str, key: RuntimeKey) -> None:
         try:

@@ -1,0 +1,29 @@
+"""What the process cannot do without never ends unnoticed."""
+
+import asyncio
+
+import pytest
+
+from sandkeeper.reconcile.operator import _lasting
+
+
+async def ends_as_if_cancelled() -> None:
+    lost = asyncio.get_running_loop().create_future()
+    lost.cancel()
+    await lost
+
+
+async def test_one_that_nobody_cancelled_ends_the_process() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_lasting(ends_as_if_cancelled()))
+            group.create_task(_lasting(asyncio.Event().wait()))  # type: ignore[arg-type]  # what it returns is no matter
+    assert [type(error) for error in caught.value.exceptions] == [RuntimeError]
+
+
+async def test_one_that_is_cancelled_is_cancelled() -> None:
+    task = asyncio.create_task(_lasting(asyncio.Event().wait()))  # type: ignore[arg-type]  # what it returns is no matter
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
