@@ -13,16 +13,24 @@ async def ends_as_if_cancelled() -> None:
     await lost
 
 
+async def waits_for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+async def run_both() -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_lasting(ends_as_if_cancelled()))
+        group.create_task(_lasting(waits_for_ever()))
+
+
 async def test_one_that_nobody_cancelled_ends_the_process() -> None:
     with pytest.raises(ExceptionGroup) as caught:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(_lasting(ends_as_if_cancelled()))
-            group.create_task(_lasting(asyncio.Event().wait()))  # type: ignore[arg-type]  # what it returns is no matter
+        await run_both()
     assert [type(error) for error in caught.value.exceptions] == [RuntimeError]
 
 
 async def test_one_that_is_cancelled_is_cancelled() -> None:
-    task = asyncio.create_task(_lasting(asyncio.Event().wait()))  # type: ignore[arg-type]  # what it returns is no matter
+    task = asyncio.create_task(_lasting(waits_for_ever()))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
