@@ -208,7 +208,7 @@ class Stage:
     def settled(self, *names: str, besides: Mapping[str, str] = MappingProxyType({})) -> list[Standing]:
         """Wait until it is told how each fares for good. ``besides``: runtimes that are to be replaced first."""
         # The policy may be seen a moment after its Sandbox.
-        passing = {"", "Creating", "Pending", "PolicyNotFound", "Replacing", "Terminating"}
+        passing = {"", "Creating", "Pending", "PolicyNotFound", "Replacing", "Stopping", "Terminating"}
         found: list[Standing] = []
 
         def is_settled(one: Standing) -> bool:
@@ -246,11 +246,11 @@ class Stage:
             )
         return found
 
-    def ran(self, name: str) -> bool:
-        """Whether there is a runtime in which the sandbox's own program was ever started."""
+    def ran(self, name: str, *, since: str = "0002") -> bool:
+        """Whether there is a runtime in which the sandbox's own program was started, ever or since a moment."""
         if self.is_docker:
-            states = [each.attrs["State"]["StartedAt"] for each in self.world.containers(name)]
-            return any(not started.startswith("0001-") for started in states)
+            # Of one that never was the engine says that it was in the year 1.
+            return any(each.attrs["State"]["StartedAt"] > since for each in self.world.containers(name))
         pods = json.loads(self.sandboxes.kubectl("get", "pods", "-o", "json"))["items"]
         return any(
             {"running", "terminated"} & set(state)

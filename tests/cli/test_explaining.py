@@ -23,12 +23,12 @@ def explain(cluster: Cluster, sandboxes: Sandboxes, name: str, *options: str) ->
 
 
 def test_who_says_each_value_what_runs_and_what_comes_next(
-    cluster: Cluster, sandboxes: Sandboxes, operator_factory: OperatorFactory
+    cluster: Cluster, sandboxes: Sandboxes, operator_factory: OperatorFactory, tmp_path: Path
 ) -> None:
     operator = operator_factory(ceilings={"memory": "512m"}).wait_ready()
     value = "nobody is to read this"
     policy: dict[str, Any] = {
-        "container": {"env": {"DATABASE": value}},
+        "container": {"env": {"DATABASE": value, "API_TOKEN": value}, "setupCommand": f"echo {value}"},
         "agents": [{"id": "rain", "container": {"cpus": 0.5}}],
     }
     sandboxes.apply(sandboxes.policy(**policy), sandboxes.sandbox("rain"))
@@ -40,16 +40,28 @@ def test_who_says_each_value_what_runs_and_what_comes_next(
     assert said["container.cpus: 0.5"] == "agents[rain]"
     assert said[f"container.image: {sandboxes.image}"] == "the policy"
     assert said[f"container.env.DATABASE: ({len(value)} characters)"] == "the policy"
+    assert said["container.env.API_TOKEN: (left out: see allowSecretEnv)"] == "the policy"
     assert said["hotWindowSeconds: 300"] == "built-in"
     # What it works out is what the operator did.
-    assert said["Wanted, as told above"] == said["Runs"] == status["configHash"]
+    assert said["Wanted, as worked out here"] == said["Runs"] == status["configHash"]
     assert not any(value in text for pair in said.items() for text in pair)
     assert any(line.startswith("Next: Prune at ") for line in said)
 
-    # Not told of the ceilings it comes to another hash, and says so.
+    assert said["container.memory: 512m"] == "the operator's ceilings"
+
+    # Not told of the ceilings it does not make up what they would be.
     unknown = explain(cluster, sandboxes, "rain")
-    assert unknown["Wanted, as told above"] != status["configHash"]
-    assert any(line.startswith("The two differ: ") for line in unknown)
+    assert unknown["Wanted, as worked out here"].startswith("known with --config only")
+    assert unknown["Runs"] == status["configHash"]
+    assert unknown["container.cpus: 0.5"] == "agents[rain]"
+    assert "container.memory: 512m" not in unknown
+
+    # Told of others, it says that these are not the operator's.
+    other = tmp_path / "other.yaml"
+    other.write_text("ceilings: {memory: 256m}\n", encoding="utf-8")
+    differs = explain(cluster, sandboxes, "rain", "--config", str(other))
+    assert differs["Wanted, as worked out here"] != status["configHash"]
+    assert any(line.startswith("The two differ: ") for line in differs)
 
 
 def test_what_has_drifted_says_when_it_is_replaced(
@@ -62,14 +74,14 @@ def test_what_has_drifted_says_when_it_is_replaced(
     sandboxes.wait("rain", "ConfigChanged", kind="Drifted")
 
     said = explain(cluster, sandboxes, "rain", "--config", str(operator.config))
-    assert said["Runs"] == before["configHash"] != said["Wanted, as told above"]
-    assert said["Wanted, as told above"] == said["Wanted, as the operator says"]
+    assert said["Runs"] == before["configHash"] != said["Wanted, as worked out here"]
+    assert said["Wanted, as worked out here"] == said["Wanted, as the operator says"]
     assert said["Drifted=True"].startswith("ConfigChanged: ")
     assert any(line.startswith("Next: Replace at ") for line in said)
 
 
 def test_what_cannot_be_says_why(
-    cluster: Cluster, sandboxes: Sandboxes, operator_factory: OperatorFactory, tmp_path: Path
+    cluster: Cluster, sandboxes: Sandboxes, operator_factory: OperatorFactory
 ) -> None:
     operator = operator_factory().wait_ready()
     sandboxes.apply(sandboxes.policy(container={"user": "0"}), sandboxes.sandbox("rain"))
@@ -82,5 +94,6 @@ def test_what_cannot_be_says_why(
     sandboxes.apply(sandboxes.sandbox("lost", policyRef={"name": "nowhere"}))
     sandboxes.wait("lost", "PolicyNotFound")
     said = explain(cluster, sandboxes, "lost")
-    assert said["Policy"] == "nowhere (not found)"
+    assert said["Policy"].startswith("nowhere (there is no AgentSandboxPolicy 'nowhere' in the namespace")
+    assert "Shared by" not in said
     assert not any(line.startswith("container.") for line in said)

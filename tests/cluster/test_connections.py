@@ -51,7 +51,7 @@ async def test_who_waits_with_a_command_is_told_so_too(busy: Connection) -> None
     asked = asyncio.create_task(command)
     await waits(busy)
     await busy.session.close()
-    with pytest.raises(ApiError, match="the connection to the command was closed"):
+    with pytest.raises(ApiError, match="the connection to the command was lost: its connections were closed"):
         await asked
 
 

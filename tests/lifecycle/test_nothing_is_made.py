@@ -48,7 +48,7 @@ IDLE_FOR_AGES = known(last_used_at=ago(30 * DAY))
 
 FROZEN: dict[str, Any] = {"rule": "unresolved", "phase": Phase.FAILED, "reason": Reason.POLICY_NOT_FOUND}
 PAUSED: dict[str, Any] = {"rule": "paused", "phase": Phase.READY, "ready": True, "reason": Reason.RUNNING}
-STOPPING: dict[str, Any] = {"rule": "stopped", "phase": Phase.PENDING, "reason": Reason.TERMINATING}
+STOPPING: dict[str, Any] = {"rule": "stopped", "phase": Phase.PENDING, "reason": Reason.STOPPING}
 STOPPED: dict[str, Any] = {"rule": "stopped", "phase": Phase.STOPPED, "reason": Reason.STOPPED}
 UNKNOWN: dict[str, Any] = {
     "rule": "unreachable",
@@ -405,7 +405,8 @@ def test_a_set_up_that_was_not_recorded_before_the_stop_is_recorded_with_it() ->
 def test_being_stopped_is_recorded_wherever_it_is_said() -> None:
     for observed, said in (
         (None, Reason.STOPPED),
-        (runtime(), Reason.TERMINATING),
+        (runtime(), Reason.STOPPING),
+        (runtime(state=RuntimeState.TERMINATING), Reason.STOPPING),
         (runtime(state=RuntimeState.STOPPED), Reason.STOPPED),
         (runtime(state=RuntimeState.FAILED), Reason.STOPPED),
     ):

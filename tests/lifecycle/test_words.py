@@ -85,6 +85,13 @@ def pruned(reason: Reason, **changes: Any) -> Claimant:
             "It is being stopped, as spec.state says.",
         ),
         (
+            situation(
+                sandbox(stopped=True),
+                observed=replace(in_state(RuntimeState.TERMINATING), message="Something holds it."),
+            ),
+            "Something holds it.",
+        ),
+        (
             situation(sandbox(stopped=True), observed=in_state(RuntimeState.STOPPED)),
             "Stopped, as spec.state says; its volumes are kept.",
         ),

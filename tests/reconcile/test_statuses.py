@@ -161,6 +161,16 @@ def test_a_wipe_that_waits_is_a_condition_and_worth_no_warning() -> None:
     assert (note.kind, note.reason) == ("Normal", "WaitingForSharers")
 
 
+@pytest.mark.parametrize("reason", [Reason.STOPPING, Reason.STOPPED])
+def test_that_it_was_to_be_stopped_is_in_the_registry_while_it_stops_and_after(reason: Reason) -> None:
+    record = replace(RECORD, stopped=True)
+    report = replace(
+        READY, readiness=Readiness(ready=False, reason=reason, message="As it says."), record=record
+    )
+    status = status_of(claim_of(), report, key=KEY, observed=OBSERVED, now=NOW)
+    assert record_of(SandboxObject.parse(raw(to_json(status))).status) == record
+
+
 def test_stopped_is_read_from_the_condition_that_says_so() -> None:
     stopped = replace(
         READY,

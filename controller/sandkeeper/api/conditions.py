@@ -63,6 +63,8 @@ class Reason(StrEnum):
     """Pruned: nobody used it for idleSeconds."""
     TOO_OLD = "TooOld"
     """Pruned: it lived for maxAgeSeconds."""
+    STOPPING = "Stopping"
+    """It is being stopped, as spec.state says."""
     STOPPED = "Stopped"
     RECOVERING = "Recovering"
     """It died; a new one comes when the back-off has passed."""

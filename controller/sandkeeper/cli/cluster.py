@@ -135,14 +135,25 @@ class Cluster:
 
     def policy(self, name: str, *, namespace: str) -> Object | None:
         """Return a policy's spec; None: it is not there, or not ours to read."""
-        where = {**_place_of(POLICY), "namespace": namespace, "name": name}
         try:
-            with plainly(f"get policy {name!r}"):
-                found: Object = self._objects.get_namespaced_custom_object(**where)
+            found = self.read_policy(name, namespace=namespace)
         except Failure:
             return None
-        spec: Object = found["spec"]
-        return spec
+        return None if found is None else found["spec"]
+
+    def read_policy(self, name: str, *, namespace: str) -> Object | None:
+        """Return a policy; None: there is none of that name."""
+        from kubernetes.client.exceptions import ApiException  # noqa: PLC0415 - slow to import
+
+        where = {**_place_of(POLICY), "namespace": namespace, "name": name}
+        with plainly(f"get policy {name!r} in namespace {namespace!r}"):
+            try:
+                found: Object = self._objects.get_namespaced_custom_object(**where)
+            except ApiException as error:
+                if error.status != _NOT_FOUND:
+                    raise
+                return None
+        return found
 
     def pod(self, name: str) -> Object | None:
         """Return a Pod; None: there is none of that name."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 import aiohttp
 
 from sandkeeper.cluster.clocks import ServerClock
-from sandkeeper.cluster.connection import Connection, is_cancelled
+from sandkeeper.cluster.connection import Connection, SessionClosed, closing_told
 from sandkeeper.cluster.resources import EVENTS, LEASES, Resource
 from sandkeeper.telemetry.metrics import Metrics
 
@@ -191,20 +191,17 @@ class KubeApi:
         data = None if body is None else json.dumps(body).encode()
         session = self._connection.session
         try:
-            async with session.request(
-                method, url, params=params, data=data, headers=headers, timeout=self._timeout
-            ) as response:
-                self.clock.note(response.headers.get("Date"))
-                retry_after = _seconds(response.headers.get("Retry-After"))
-                raw = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            with closing_told(session):
+                async with session.request(
+                    method, url, params=params, data=data, headers=headers, timeout=self._timeout
+                ) as response:
+                    self.clock.note(response.headers.get("Date"))
+                    retry_after = _seconds(response.headers.get("Retry-After"))
+                    raw = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError, SessionClosed) as error:
             raise ApiError(
                 0, f"the API server was not reached: {str(error) or type(error).__name__}"
             ) from error
-        except (AssertionError, RuntimeError, asyncio.CancelledError) as error:
-            if not session.closed or is_cancelled():
-                raise
-            raise ApiError(0, "the API server was not reached: its connections were closed") from error
         try:
             answer = json.loads(raw)
         except ValueError:

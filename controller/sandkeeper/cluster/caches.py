@@ -70,8 +70,8 @@ class Cache(Generic[T]):
         self._on_change = on_change
         self._objects: dict[ObjectId, T] = {}
         self._versions: dict[ObjectId, int] = {}
-        self._listed_at = -1
-        """The version of the last list."""
+        self.newest = -1
+        """The greatest version that was ever heard of."""
         self._removed_at: dict[ObjectId, int] = {}
         """Versions of what was deleted, so that a list that is older does not bring it back."""
 
@@ -88,6 +88,7 @@ class Cache(Generic[T]):
     def put(self, raw: Mapping[str, Any]) -> T:
         """Take in an object that was read, written or announced; return the newest view of it."""
         object_id, version = _id_of(raw), version_of(raw)
+        self.newest = max(self.newest, version)
         known = self._objects.get(object_id)
         if known is not None and version <= self._versions[object_id]:
             return known
@@ -107,6 +108,7 @@ class Cache(Generic[T]):
     def drop(self, raw: Mapping[str, Any]) -> None:
         """Take in that an object was deleted; ``raw`` is its last state."""
         object_id, version = _id_of(raw), version_of(raw)
+        self.newest = max(self.newest, version)
         if version < self._versions.get(object_id, -1):
             return  # it has been made again since
         self._removed_at[object_id] = version
@@ -135,23 +137,24 @@ class Cache(Generic[T]):
 
     def complete(self, listed: Collection[ObjectId], *, version: int) -> None:
         """Take in that this is all there was as of ``version``: what is not among it, and not newer, has vanished."""
-        self._listed_at = version
+        self.newest = max(self.newest, version)
         for object_id in [known for known in self._objects if known not in listed]:
             if self._versions[object_id] <= version:
                 self._forget(object_id)
         self._removed_at = {known: at for known, at in self._removed_at.items() if at > version}
         self.listed = True
 
-    def compare(self, listed: Mapping[ObjectId, int], *, version: int) -> list[ObjectId]:
+    def compare(self, listed: Mapping[ObjectId, int], *, version: int, asked_at: int = -1) -> list[ObjectId]:
         """Forget what a list as of ``version`` lacks; return what has to be read: it is newer, or new.
 
-        ``listed`` has the version of each object (:func:`versions_in`). Where versions went back, because etcd was
-        restored from a backup, nothing that was known is newer than anything.
+        ``listed`` has the version of each object (:func:`versions_in`). ``asked_at`` is what :attr:`newest` was before
+        the list was asked for: no list is older than that, unless etcd was restored from a backup, and then nothing
+        that was known is newer than anything.
         """
-        if version < self._listed_at:
+        if version < asked_at:
             logger.warning("The versions of %s went back: everything is read anew", self.what)
             self._versions = dict.fromkeys(self._versions, -1)
-            self._removed_at = {}
+            self._removed_at, self.newest = {}, version
         stale = [
             object_id
             for object_id, theirs in listed.items()

@@ -8,7 +8,7 @@ from typing import Final
 import aiohttp
 
 from sandkeeper.cluster.api import ApiError, error_of
-from sandkeeper.cluster.connection import Connection, is_cancelled
+from sandkeeper.cluster.connection import Connection, SessionClosed, closing_told
 from sandkeeper.cluster.resources import PODS
 from sandkeeper.cluster.streams import PROTOCOL, Stream, Verdict
 
@@ -89,16 +89,13 @@ async def run_command(
 def _losses(session: aiohttp.ClientSession) -> Iterator[None]:
     """Tell in our own words that there is no connection, or none any more."""
     try:
-        yield
+        with closing_told(session):
+            yield
     except aiohttp.WSServerHandshakeError as error:
         hint = "; the operator needs the right to create pods/exec" if error.status == _FORBIDDEN else ""
         raise error_of(error.status, f"the API server answered {error.status}{hint}") from error
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+    except (aiohttp.ClientError, TimeoutError, OSError, SessionClosed) as error:
         raise ApiError(0, f"the connection to the command was lost: {error}") from error
-    except asyncio.CancelledError as error:
-        if not session.closed or is_cancelled():
-            raise
-        raise ApiError(0, "the connection to the command was closed") from error
 
 
 @asynccontextmanager

@@ -10,13 +10,17 @@ import asyncio
 import logging
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import kopf
 
-__all__ = ["Connection", "is_cancelled"]
+from sandkeeper.cluster.tasks import is_cancelled
+
+__all__ = ["Connection", "SessionClosed", "closing_told"]
 
 _TOKEN_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _TOKEN_SECONDS: Final = 60.0
@@ -118,10 +122,22 @@ class Connection:
             self._authorization = info.as_http_headers().get("Authorization")
 
 
-def is_cancelled() -> bool:
-    """Whether somebody cancels the present task. Not so where a session was closed under a request that waited."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+class SessionClosed(Exception):  # noqa: N818 - what happened is the name
+    """The session was closed under a request."""
+
+
+@contextmanager
+def closing_told(session: aiohttp.ClientSession) -> Iterator[None]:
+    """Raise SessionClosed for whatever aiohttp makes of a session that is closed under a request.
+
+    To who waits for a connection it looks as if somebody had cancelled his task, and nobody has.
+    """
+    try:
+        yield
+    except (AssertionError, RuntimeError, asyncio.CancelledError) as error:
+        if not session.closed or is_cancelled():
+            raise
+        raise SessionClosed("its connections were closed") from error
 
 
 def _read() -> kopf.ConnectionInfo:

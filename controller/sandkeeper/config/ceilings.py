@@ -23,7 +23,7 @@ from sandkeeper.config.pod import DEFAULT_POD
 from sandkeeper.config.quantities import memory_bytes
 from sandkeeper.config.resolution import Problem
 
-__all__ = ["allot", "check", "check_pod", "is_user_allowed"]
+__all__ = ["allot", "allotted", "check", "check_pod", "is_user_allowed"]
 
 _AGENT: Final = "workspace.agent.hostPath"
 _ROOT: Final = "workspace.volume.hostPath"
@@ -33,13 +33,17 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def allot(container: ContainerTemplate, ceilings: Ceilings, *, backend: Backend) -> ContainerTemplate:
-    """Give as much as the ceilings allow where nobody says how much: saying nothing is no way around a ceiling.
+    """Give as much as the ceilings allow where nobody says how much: saying nothing is no way around a ceiling."""
+    return container.model_copy(update=dict(allotted(container, ceilings, backend=backend)))
 
-    A Pod has no limit on processes of its own, so that ceiling is for containers.
-    """
-    fields = ("memory", "cpus", "pids_limit") if backend is Backend.DOCKER else ("memory", "cpus")
-    allotted = {field: getattr(ceilings, field) for field in fields if getattr(container, field) is None}
-    return container.model_copy(update={field: most for field, most in allotted.items() if most is not None})
+
+def allotted(
+    container: ContainerTemplate, ceilings: Ceilings, *, backend: Backend
+) -> Iterator[tuple[str, object]]:
+    """Tell which fields the ceilings set, and to what. A Pod has no limit on processes of its own."""
+    for field in ("memory", "cpus", "pids_limit") if backend is Backend.DOCKER else ("memory", "cpus"):
+        if getattr(container, field) is None and (most := getattr(ceilings, field)) is not None:
+            yield field, most
 
 
 def check(container: ContainerTemplate, workspace: Workspace, ceilings: Ceilings) -> Iterator[Problem]:

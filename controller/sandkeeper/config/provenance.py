@@ -6,16 +6,23 @@ merging (:mod:`sandkeeper.config.levels`).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+from pydantic.alias_generators import to_camel
 
 from sandkeeper.api.base import Spec
 from sandkeeper.api.policy import AgentSandboxPolicySpec, PolicyLevel
 from sandkeeper.api.sandbox import SandboxSpec
 from sandkeeper.config.builtin import BUILT_IN
-from sandkeeper.config.levels import CONCATENATED, MERGED, Level
+from sandkeeper.config.ceilings import allotted
+from sandkeeper.config.levels import CONCATENATED, MERGED, Level, merge_backend, merge_containers
+from sandkeeper.config.operator import Ceilings
 from sandkeeper.config.scope import entry_of
 
-__all__ = ["Said", "identity_of", "values_of"]
+__all__ = ["CEILINGS", "Said", "identity_of", "values_of"]
+
+CEILINGS: Final = "the operator's ceilings"
+"""Who gives where nobody says how much."""
 
 _SECTIONS = ("container", "pod", "workspace", "prune", "rollout")
 _IDENTITY = ("mode", "mainSessionKey", "scope")
@@ -33,12 +40,21 @@ class Said:
     """The owner of the level: ``built-in``, ``the policy``, ``agents[dev]``, ``the Sandbox``."""
 
 
-def values_of(levels: Sequence[Level]) -> list[Said]:
+def values_of(levels: Sequence[Level], ceilings: Ceilings | None = None) -> list[Said]:
     """Tell who says what is in force, of levels from the most general to the most particular.
 
-    Of what is concatenated each item has its own, of what is merged each entry.
+    Of what is concatenated each item has its own, of what is merged each entry. ``ceilings`` give where nobody says
+    how much; None: they are not known.
     """
-    return [*_direct(levels), *(said for section in _SECTIONS for said in _in_section(section, levels))]
+    said = [*_direct(levels), *(said for section in _SECTIONS for said in _in_section(section, levels))]
+    if ceilings is None:
+        return said
+    merged = merge_containers(level.container for level in levels)
+    given = allotted(merged, ceilings, backend=merge_backend(levels))
+    return [
+        *said,
+        *(Said(field=f"container.{to_camel(field)}", value=most, by=CEILINGS) for field, most in given),
+    ]
 
 
 def identity_of(spec: SandboxSpec, policy: AgentSandboxPolicySpec) -> list[Said]:

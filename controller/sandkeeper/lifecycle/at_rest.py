@@ -7,7 +7,7 @@ from typing import Final
 from sandkeeper.api.conditions import Phase, Reason
 from sandkeeper.lifecycle.drift import drift_of
 from sandkeeper.lifecycle.instants import after
-from sandkeeper.lifecycle.model import Plan, Record, Removal, RuntimeState, Stop, Unresolved
+from sandkeeper.lifecycle.model import Observed, Plan, Record, Removal, RuntimeState, Stop, Unresolved
 from sandkeeper.lifecycle.reports import (
     RECHECK,
     SOON,
@@ -27,7 +27,6 @@ from sandkeeper.lifecycle.view import View
 
 __all__ = ["gone_elsewhere", "paused", "stopped", "unclaimed", "unreachable", "unresolved"]
 
-_SAY_STOPPING: Final = say(Phase.PENDING, Reason.TERMINATING, "It is being stopped, as spec.state says.")
 _SAY_STOPPED: Final = say(Phase.STOPPED, Reason.STOPPED, "Stopped, as spec.state says; its volumes are kept.")
 
 
@@ -97,18 +96,24 @@ def stopped(view: View) -> Plan | None:
     if not view.all_stopped:
         return None
     runtime = view.observed
-    # Who is told that it is stopped may rely on nothing running there any more.
-    stopping = view.is_in(*ALIVE, RuntimeState.TERMINATING)
     return compose(
         view,
         "stopped",
-        _SAY_STOPPING if stopping else _SAY_STOPPED,
+        _say_stopping(runtime),
         effect=Stop(id=runtime.id) if runtime is not None and runtime.state in ALIVE else None,
         record=partial(_at_rest, view),
         drift=lambda claim, _: drift_of(view, claim, "It is replaced when it is to run again."),
         wake=[after(view.now, SOON) if view.is_in(RuntimeState.TERMINATING) else None],
         passing=view.is_in(RuntimeState.TERMINATING),
     )
+
+
+def _say_stopping(runtime: Observed | None) -> Saying:
+    """Say that it is stopped only when it is: who is told so may rely on nothing running there any more."""
+    if runtime is None or runtime.state not in {*ALIVE, RuntimeState.TERMINATING}:
+        return _SAY_STOPPED
+    held = runtime.message if runtime.state is RuntimeState.TERMINATING else ""
+    return say(Phase.PENDING, Reason.STOPPING, held or "It is being stopped, as spec.state says.")
 
 
 def _at_rest(view: View, claim: Claim) -> Record:

@@ -63,7 +63,7 @@ class Keeper:
         """Delete the Sandbox, if it is still as it was seen."""
         self._leadership.check()
         try:
-            await self._api.delete(
+            left = await self._api.delete(
                 SANDBOXES,
                 name=sandbox.name,
                 namespace=sandbox.namespace,
@@ -73,6 +73,10 @@ class Keeper:
         except Conflict:
             await self.refresh(sandbox)
             raise
+        if left is None:
+            self._claims.sandboxes.vanish(sandbox)
+        else:
+            self._claims.sandboxes.put(left)  # its key has to be looked at: it waits for its finalizer
 
     async def refresh(self, sandbox: SandboxObject) -> None:
         """Read the Sandbox anew into the cache: a write found that it had changed."""

@@ -21,10 +21,11 @@ from uuid import uuid4
 from sandkeeper.api.errors import SandkeeperError
 from sandkeeper.api.policy import Backend
 from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound
-from sandkeeper.cluster.connection import Connection, is_cancelled
+from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.events import EventPoster
 from sandkeeper.cluster.leadership import AlwaysLeader, Leadership, NotLeader
 from sandkeeper.cluster.resources import NAMESPACES
+from sandkeeper.cluster.tasks import lasting
 from sandkeeper.config.canonical import EPOCH
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import installation_id
@@ -68,16 +69,6 @@ async def find_installation(api: KubeApi, config: OperatorConfig) -> str:
     return installation_id(
         kube_system_uid=kube_system["metadata"]["uid"], namespace=config.namespace, release=config.release
     )
-
-
-async def _lasting(what: Coroutine[Any, Any, None]) -> None:
-    """Do what the process cannot do without. A task group takes no notice of one that ends as if it were cancelled."""
-    try:
-        await what
-    except asyncio.CancelledError as error:
-        if is_cancelled():
-            raise
-        raise RuntimeError("a task ended though nobody had cancelled it") from error
 
 
 class Operator:
@@ -191,7 +182,7 @@ class Operator:
         async with asyncio.TaskGroup() as group:
 
             def start(what: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-                return group.create_task(_lasting(what))
+                return group.create_task(lasting(what))
 
             start(self._sources.watch())
             await self._sources.watching()

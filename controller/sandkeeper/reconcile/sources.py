@@ -26,6 +26,7 @@ from sandkeeper.cluster.resources import (
     VOLUME_CLAIMS,
     Resource,
 )
+from sandkeeper.cluster.tasks import lasting
 from sandkeeper.reconcile.claims import Claims
 
 __all__ = ["Sources"]
@@ -118,7 +119,7 @@ class Sources:
         """Compare the caches with lists, now and then and after each break, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for source in self._caches:
-                group.create_task(self._keep_exact(source))
+                group.create_task(lasting(self._keep_exact(source)))
 
     async def _keep_exact(self, source: "_Source") -> None:
         relisted, listed = source.relisted, True
@@ -153,14 +154,14 @@ class Sources:
 
     async def _compare(self, source: "_Source") -> bool:
         """Find out by a list of metadata what was missed, and read that; return whether nothing was left out."""
-        cache, complete = source.cache, True
+        cache, complete, asked_at = source.cache, True, source.cache.newest
         listed: dict[ObjectId, int] = {}
         versions: list[int] = []
         try:
             async for page, version in self._pages(source, metadata_only=True):
                 listed |= versions_in(page)
                 versions.append(version)
-            for namespace, name in cache.compare(listed, version=min(versions)):
+            for namespace, name in cache.compare(listed, version=min(versions), asked_at=asked_at):
                 try:
                     cache.put_listed(
                         await self._api.get(source.resource, name=name, namespace=namespace or None)

@@ -35,6 +35,7 @@ _BENIGN: Final = frozenset(
         Reason.PRUNING,
         Reason.IDLE,
         Reason.TOO_OLD,
+        Reason.STOPPING,
         Reason.STOPPED,
         Reason.TERMINATING,
         Reason.RUNNING,
@@ -42,6 +43,10 @@ _BENIGN: Final = frozenset(
         Reason.WAITING_FOR_SHARERS,
     }
 )
+
+
+_AT_REST: Final = frozenset({Reason.STOPPING, Reason.STOPPED})
+"""What says that it was to be stopped, so that to run it again is a use."""
 
 
 def _reason(text: str) -> Reason:
@@ -76,7 +81,7 @@ def record_of(status: SandboxStatus) -> Record:
         recreate=status.recreate,
         wipe=status.wipe,
         removing=status.removing,
-        stopped=any(c.type == ConditionType.READY and c.reason == Reason.STOPPED for c in status.conditions),
+        stopped=any(c.type == ConditionType.READY and c.reason in _AT_REST for c in status.conditions),
         recoveries=status.recoveries,
     )
 

@@ -14,6 +14,7 @@ from docker import APIClient
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Transient
 from sandkeeper.api.policy import Backend
+from sandkeeper.cluster.tasks import lasting
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.operator import Ceilings, DockerSettings
 from sandkeeper.config.resolution import RuntimeConfig
@@ -86,9 +87,9 @@ class DockerRuntimes:
         """Watch the engine until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._engine.keep())
-                tasks.create_task(self._watch.run(on_change))
-                tasks.create_task(self._workspaces.run())
+                tasks.create_task(lasting(self._engine.keep()))
+                tasks.create_task(lasting(self._watch.run(on_change)))
+                tasks.create_task(lasting(self._workspaces.run()))
         finally:
             self.close()
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sandkeeper.reconcile.operator import _lasting
+from sandkeeper.cluster.tasks import lasting
 
 
 async def ends_as_if_cancelled() -> None:
@@ -19,8 +19,8 @@ async def waits_for_ever() -> None:
 
 async def run_both() -> None:
     async with asyncio.TaskGroup() as group:
-        group.create_task(_lasting(ends_as_if_cancelled()))
-        group.create_task(_lasting(waits_for_ever()))
+        group.create_task(lasting(ends_as_if_cancelled()))
+        group.create_task(lasting(waits_for_ever()))
 
 
 async def test_one_that_nobody_cancelled_ends_the_process() -> None:
@@ -30,7 +30,7 @@ async def test_one_that_nobody_cancelled_ends_the_process() -> None:
 
 
 async def test_one_that_is_cancelled_is_cancelled() -> None:
-    task = asyncio.create_task(_lasting(waits_for_ever()))
+    task = asyncio.create_task(lasting(waits_for_ever()))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
