@@ -15,7 +15,7 @@ from support.waiting import wait_for
 pytestmark = [pytest.mark.cluster, pytest.mark.engine]
 
 
-async def test_one_that_follows_a_start_that_failed_at_first(
+async def test_one_that_follows_a_start_that_hung_at_first(
     operator_factory: OperatorFactory,
     sandboxes: Sandboxes,
     cluster: Cluster,
@@ -24,22 +24,22 @@ async def test_one_that_follows_a_start_that_failed_at_first(
 ) -> None:
     engine = Path(cluster.docker_host.removeprefix("unix://"))
     socket = tmp_path_factory.mktemp("e") / "s"  # the path of a socket has to be short
-    failed = 0
+    hung = 0
 
-    def fails_once(asked: Asked) -> Fate:
-        nonlocal failed
-        if asked == Asked("POST", "/containers/{id}/start") and not failed:
-            failed = 1
-            return Fate.FAIL
+    def hangs_once(asked: Asked) -> Fate:
+        nonlocal hung
+        if asked == Asked("POST", "/containers/{id}/start") and not hung:
+            hung = 1
+            return Fate.HANG
         return Fate.NORMAL
 
     async with EngineProxy(engine, socket) as proxy:
-        operator = operator_factory(env={"DOCKER_HOST": proxy.url})
+        operator = operator_factory(env={"DOCKER_HOST": proxy.url}, docker={"timeoutSeconds": 5})
         await asyncio.to_thread(operator.wait_ready)
         setup = {"setupCommand": "sleep 4; echo ran >> /workspace/ran"}
         sandboxes.apply(sandboxes.policy(container=setup, hotWindowSeconds=1), sandboxes.sandbox("rain"))
         first = await asyncio.to_thread(sandboxes.wait, "rain", "Running", timeout=120)
-        async with proxy.judged(fails_once):
+        async with proxy.judged(hangs_once):
             sandboxes.annotate("rain", recreate="please")
             await asyncio.to_thread(
                 wait_for,
@@ -53,7 +53,7 @@ async def test_one_that_follows_a_start_that_failed_at_first(
                     sandboxes.kubectl("get", "sandboxes", "-o", "yaml") + operator.log.read_text()[-3000:]
                 ),
             )
-        assert failed
+        assert hung
         second = sandboxes.status("rain")["runtime"]["id"]
         assert second != first["runtime"]["id"]
         said = await asyncio.to_thread(run_in, docker_client, second, ["cat", "/workspace/ran"])
