@@ -62,3 +62,25 @@ def test_who_cannot_read_new_credentials_goes_on_with_the_old_ones(
     pod_sandboxes.apply(pod_sandboxes.sandbox("rain"))
     pod_sandboxes.wait("rain", "Running")
     assert operator.process.poll() is None
+
+
+def test_who_loses_the_connection_while_finding_out_what_there_is_asks_again(
+    proxy: ApiProxy, operator_factory: OperatorFactory, pod_sandboxes: Sandboxes
+) -> None:
+    """kopf asks when it begins, and does not outlive an answer that breaks off while it reads it."""
+    broken = 0
+
+    def break_off_once(asked: Asked) -> Fate:
+        nonlocal broken
+        if asked.resource.startswith("/apis/") and not broken:
+            broken += 1
+            return Fate(refusal=Refusal(HTTPStatus.OK, headers={"Content-Length": "100000"}))
+        return PASS
+
+    with proxy.judged_by(break_off_once):
+        operator = operator_factory(env={"KUBECONFIG": str(proxy.kubeconfig)}, **serving_pods()).wait_ready()
+        wait_for(lambda: proxy.open_watches("sandboxes") > 0, what="it watches", timeout=120)
+    assert broken
+    pod_sandboxes.apply(pod_sandboxes.policy(), pod_sandboxes.sandbox("rain"))
+    pod_sandboxes.wait("rain", "Running")
+    assert operator.stop() == 0

@@ -96,7 +96,11 @@ class Connection:
             await self._read_again()
         if self._authorization:
             request.headers["Authorization"] = self._authorization
-        return await handler(request)
+        response = await handler(request)
+        if _is_read_whole(request):
+            # kopf asks again where there is no answer, and does not outlive one that breaks off while it reads it.
+            await response.read()
+        return response
 
     def _read_token(self) -> None:
         now = time.monotonic()
@@ -138,6 +142,11 @@ def closing_told(session: aiohttp.ClientSession) -> Iterator[None]:
         if not session.closed or is_cancelled():
             raise
         raise SessionClosed("its connections were closed") from error
+
+
+def _is_read_whole(request: aiohttp.ClientRequest) -> bool:
+    """Whether the answer is to be read at once; not so a watch, and what becomes a conversation."""
+    return request.method == "GET" and "watch" not in request.url.query and "Upgrade" not in request.headers
 
 
 def _read() -> kopf.ConnectionInfo:
