@@ -124,9 +124,7 @@ class Sources:
     async def _keep_exact(self, source: "_Source") -> None:
         relisted, listed = source.relisted, True
         while True:
-            # kopf does not tell that it listed nothing: where there is little, one page is soon read.
-            few = source.resource in _FEW or len(source.cache) <= PAGE
-            usual = _FEW_SECONDS if few else _MANY_SECONDS
+            usual = _FEW_SECONDS if source.resource in _FEW else _MANY_SECONDS
             pause = (usual if listed else _RETRY_SECONDS) * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
             try:
                 async with asyncio.timeout(pause):
