@@ -16,7 +16,7 @@ from demo.stage import NAMESPACE, Stage
 from demo.world import World
 from sandkeeper.api.crd import POLICY, SANDBOX
 from sandkeeper.api.policy import Backend
-from testbed import bed, progress
+from testbed import bed, probes, progress
 
 _BED: Final = "test bed"
 _CRDS: Final = "CRDs"
@@ -54,10 +54,19 @@ def _install(stage: Stage, made: Belongings) -> None:
     if not _exists(stage, *_DEFINITIONS):
         made.add(_CRDS)
     stage.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(SOURCE / "crds"), aloud=False)
-    stage.kubectl("wait", "--for=condition=Established", *_DEFINITIONS, "--timeout=60s", aloud=False)
+    probes.wait("the API server, for both kinds,", lambda: _why_not_served(stage), seconds=60)
     if not _exists(stage, f"namespace/{SYSTEM_NAMESPACE}"):
         made.add(SYSTEM_NAMESPACE)
         stage.kubectl("create", "namespace", SYSTEM_NAMESPACE, aloud=False)
+
+
+def _why_not_served(stage: Stage) -> str | None:
+    """Ask for the objects themselves: of a definition that has no conditions yet, `kubectl wait` says that it failed."""
+    try:
+        stage.kubectl("get", "sandboxes.sandkeeper.dev,agentsandboxpolicies.sandkeeper.dev", aloud=False)
+    except subprocess.CalledProcessError as error:
+        return str(error.stderr)
+    return None
 
 
 def _exists(stage: Stage, *objects: str) -> bool:
