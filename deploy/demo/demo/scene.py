@@ -61,7 +61,7 @@ def _install(stage: Stage, made: Belongings) -> None:
 
 
 def _why_not_served(stage: Stage) -> str | None:
-    """Ask for the objects themselves: of a definition that has no conditions yet, `kubectl wait` says that it failed."""
+    """Ask for the objects themselves: of a definition without conditions as yet, `kubectl wait` says that it failed."""
     try:
         stage.kubectl("get", "sandboxes.sandkeeper.dev,agentsandboxpolicies.sandkeeper.dev", aloud=False)
     except subprocess.CalledProcessError as error:
