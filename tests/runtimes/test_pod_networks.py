@@ -1,5 +1,7 @@
 """Network policies of Pods on the real API server: there when needed, gone when nobody needs them."""
 
+from typing import Any
+
 import pytest
 
 from runtimes.pod_orders import order
@@ -21,16 +23,21 @@ class Clock:
         return self.now
 
 
-async def test_one_that_no_pod_is_under_is_removed_after_a_while(api: KubeApi, namespace: str) -> None:
-    clock = Clock()
-    networks = Networks(
+def networks_of(api: KubeApi, **options: Any) -> Networks:
+    """Network policies of an installation that has no Pods; nobody watches them."""
+    return Networks(
         api,
         pods=Pods(installation=INSTALLATION, on_change=lambda _old, _new: None),
         installation=INSTALLATION,
         may_act=lambda: None,
         on_change=lambda _namespace, _network: None,
-        clock=clock,
+        **options,
     )
+
+
+async def test_one_that_no_pod_is_under_is_removed_after_a_while(api: KubeApi, namespace: str) -> None:
+    clock = Clock()
+    networks = networks_of(api, clock=clock)
     key = RuntimeKey(namespace, "uid", "default", "agent:rain")
     await networks.ensure(key, order().config)
     (policy,) = networks.cache
@@ -58,13 +65,7 @@ async def test_one_that_was_changed_behind_our_back_is_put_right_at_the_second_l
 ) -> None:
     """Nobody watches here: what the cache has is out of date, as it is where the watch is cut."""
     key = RuntimeKey(namespace, "uid", "default", "agent:rain")
-    networks = Networks(
-        api,
-        pods=Pods(installation=INSTALLATION, on_change=lambda _old, _new: None),
-        installation=INSTALLATION,
-        may_act=lambda: None,
-        on_change=lambda _namespace, _network: None,
-    )
+    networks = networks_of(api)
 
     async def read() -> Object:
         return await api.get(NETWORK_POLICIES, name=known.id[1], namespace=namespace)

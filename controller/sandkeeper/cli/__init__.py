@@ -8,6 +8,7 @@ beside them what they share:
 ``options``        what all that speak to a cluster have in common
 ``failures``       what went wrong, in words that help
 ``sandboxes``      what a Sandbox says of itself
+``columns``        lines in columns
 ``waiting``        until it is ready
 ``attachment``     a command in a sandbox, its streams joined to ours
 ``containers``     such commands in Docker containers

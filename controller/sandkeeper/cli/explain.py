@@ -1,9 +1,8 @@
 """``sandkeeper explain``: why a sandbox is as it is, and what becomes of it."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ import click
 from sandkeeper.api.policy import AgentSandboxPolicySpec, Backend
 from sandkeeper.api.sandbox import SandboxSpec, SandboxStatus
 from sandkeeper.cli.cluster import Cluster
+from sandkeeper.cli.columns import aligned
 from sandkeeper.cli.configuration import load
 from sandkeeper.cli.failures import Failure
 from sandkeeper.cli.options import speaks_to_cluster
@@ -22,6 +22,7 @@ from sandkeeper.config.provenance import Said, identity_of, values_of
 from sandkeeper.config.resolution import Problem, Resolution
 from sandkeeper.config.resolve import resolve
 from sandkeeper.config.scope import applicable_levels, identify
+from sandkeeper.lifecycle.instants import show_instant
 from sandkeeper.reconcile.objects import PolicyObject, SandboxObject
 
 __all__ = ["command"]
@@ -132,11 +133,11 @@ def _policies(cluster: Cluster, name: str, *, own: str, home: str) -> Policies:
 
 
 def _lines(facts: _Facts) -> Iterator[str]:
-    yield from _columns(_about(facts))
+    yield from aligned(list(_about(facts)))
     if isinstance(facts.policy, FoundPolicy) and isinstance(facts.policy.spec, AgentSandboxPolicySpec):
         rows = (_row(said, facts.resolution) for said in _said(facts, facts.policy.spec))
         yield ""
-        yield from _columns([("VALUE", "FROM"), *rows])
+        yield from aligned([("VALUE", "FROM"), *rows])
     yield ""
     yield from _hash(facts)
     yield ""
@@ -156,9 +157,9 @@ def _about(facts: _Facts) -> Iterator[tuple[str, str]]:
         yield f"{condition.type}={condition.status}", f"{condition.reason}: {condition.message}"
     if status.runtime is not None:
         runtime = status.runtime
-        yield "Runtime", f"{runtime.backend} {runtime.name}, made {_time(runtime.created_at)}"
+        yield "Runtime", f"{runtime.backend} {runtime.name}, made {show_instant(runtime.created_at)}"
     if status.last_used_at is not None:
-        yield "Last used", f"{_time(status.last_used_at)}, or later: it is recorded with other changes"
+        yield "Last used", f"{show_instant(status.last_used_at)}, or later: it is recorded with other changes"
 
 
 def _policy(facts: _Facts) -> str:
@@ -195,7 +196,7 @@ def _row(said: Said, resolution: Resolution | None) -> tuple[str, str]:
 def _hash(facts: _Facts) -> Iterator[str]:
     status, resolution = facts.status, facts.resolution
     worked_out = resolution.config_hash or "nothing" if resolution is not None else _WITHOUT_CONFIG
-    yield from _columns(
+    yield from aligned(
         [
             ("Runs", status.config_hash or "nothing"),
             ("Wanted, as the operator says", status.desired_config_hash or "nothing"),
@@ -226,19 +227,8 @@ def _next(status: SandboxStatus) -> str:
     if following is None:
         return "Next: nothing, unless somebody uses it or changes something."
     why = _NEXT.get(following.what, "see its conditions")
-    return f"Next: {following.what} at {_time(following.at)}: {why}."
+    return f"Next: {following.what} at {show_instant(following.at)}: {why}."
 
 
 def _hidden(text: str) -> str:
     return f"({len(text)} characters)"
-
-
-def _columns(rows: Iterable[tuple[str, str]]) -> Iterator[str]:
-    known = list(rows)
-    width = max(len(left) for left, _ in known) + 3
-    for left, right in known:
-        yield f"{left.ljust(width)}{right}"
-
-
-def _time(at: datetime) -> str:
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z")

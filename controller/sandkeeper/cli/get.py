@@ -2,21 +2,20 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import click
 import yaml
 
 from sandkeeper.cli.cluster import Cluster
+from sandkeeper.cli.columns import aligned
 from sandkeeper.cli.options import speaks_to_cluster
 from sandkeeper.cli.sandboxes import Object
 
 __all__ = ["command"]
 
 _REASON: Final = "Reason"
-_GAP: Final = 3
-"""Blanks between two columns, as kubectl has it."""
 
 
 class _Dumper(yaml.SafeDumper):
@@ -50,7 +49,7 @@ def command(cluster: Cluster, name: str | None, output: str, *, all_namespaces: 
         where = "any namespace" if all_namespaces else f"namespace {cluster.namespace!r}"
         click.echo(f"No Sandboxes in {where}.", err=True)
     else:
-        for line in _aligned(lines):
+        for line in aligned(lines):
             click.echo(line)
 
 
@@ -71,14 +70,6 @@ def _lines(table: Object, *, wide: bool, all_namespaces: bool) -> list[list[str]
 
 def _text(cell: object) -> str:
     return "" if cell is None else str(cell)
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) + _GAP for column in zip(*lines, strict=True)]
-    return [
-        "".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
 
 
 def _tidy(found: Object) -> dict[str, Any]:

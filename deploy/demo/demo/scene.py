@@ -20,7 +20,8 @@ from testbed import bed, probes, progress
 
 _BED: Final = "test bed"
 _CRDS: Final = "CRDs"
-_DEFINITIONS: Final = tuple(f"crd/{resource.definition_name}" for resource in (SANDBOX, POLICY))
+_KINDS: Final = (SANDBOX, POLICY)
+_DEFINITIONS: Final = tuple(f"crd/{resource.definition_name}" for resource in _KINDS)
 
 
 _WORLDS: Final[Mapping[Backend, Callable[[Stage], World]]] = {Backend.DOCKER: OnDocker, Backend.POD: InPods}
@@ -63,7 +64,7 @@ def _install(stage: Stage, made: Belongings) -> None:
 def _why_not_served(stage: Stage) -> str | None:
     """Ask for the objects themselves: of a definition without conditions as yet, `kubectl wait` says that it failed."""
     try:
-        stage.kubectl("get", "sandboxes.sandkeeper.dev,agentsandboxpolicies.sandkeeper.dev", aloud=False)
+        stage.kubectl("get", ",".join(resource.definition_name for resource in _KINDS), aloud=False)
     except subprocess.CalledProcessError as error:
         return str(error.stderr)
     return None
