@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -15,6 +16,13 @@ from support.cluster import Cluster
 @pytest.fixture
 async def api(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
     """Speak to the test cluster as the operator does."""
+    async with api_of(cluster, monkeypatch) as speaking:
+        yield speaking
+
+
+@asynccontextmanager
+async def api_of(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
+    """Speak to any cluster as the operator does."""
     # The client reads the environment when it is imported, which may have been before.
     monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig))
     connection = Connection()

@@ -10,6 +10,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -142,6 +143,17 @@ class OwnCluster(Cluster):
         """Let the API server lose all that it remembered; its watches end."""
         self.stop_api_server()
         self.start_api_server()
+
+    @contextmanager
+    def without_controllers(self) -> Iterator[None]:
+        """Freeze the controller-manager: nothing is garbage-collected meanwhile."""
+        manager = processes.load(self.layout.pids / "kube-controller-manager.json")
+        assert manager is not None
+        manager.send(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            manager.send(signal.SIGCONT)
 
     def compact_etcd(self) -> int:
         """Let etcd forget all revisions before the present one, which is returned.

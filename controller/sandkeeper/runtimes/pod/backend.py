@@ -2,10 +2,11 @@
 
 A Pod is ours by its labels and annotations, which have to agree, and by its owners, of which one has to be a Sandbox
 that lives; before anything is done to one, both are looked at. When the last of its Sandboxes is gone it is the garbage
-collector's, and only waited for.
+collector's; :mod:`orphans` sees to what it leaves.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -29,6 +30,7 @@ from sandkeeper.runtimes.pod.desired import pod_body
 from sandkeeper.runtimes.pod.hindrances import Hindrances
 from sandkeeper.runtimes.pod.networks import Networks
 from sandkeeper.runtimes.pod.nodes import Nodes
+from sandkeeper.runtimes.pod.orphans import Orphans
 from sandkeeper.runtimes.pod.pods import Pods
 from sandkeeper.runtimes.pod.setup import run_setup
 from sandkeeper.runtimes.pod.swapping import refuse_swappable
@@ -40,6 +42,8 @@ __all__ = ["IsLive", "PodRuntimes"]
 
 IsLive = Callable[[str, Owner], bool]
 """Whether the Sandbox with this name and UID is there in the namespace."""
+
+_SWEEP_SECONDS: Final = 30.0
 
 _ORPHANED: Final = "The Sandboxes that it belonged to are gone; the garbage collector removes it."
 
@@ -58,6 +62,7 @@ class PodRuntimes:
         api: KubeApi,
         connection: Connection,
         is_live: IsLive,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.may_act: Callable[[], None] = _always
         """See the protocol."""
@@ -75,6 +80,7 @@ class PodRuntimes:
             may_act=self._may_act_now,
             on_change=self._network_changed,
         )
+        self._orphans = Orphans(api, pods=self._pods, may_act=self._may_act_now, clock=clock)
         self._volumes = Volumes(api, installation=installation, may_act=self._may_act_now)
         self._nodes = Nodes(api)
         self._hindrances = Hindrances(api)
@@ -101,7 +107,11 @@ class PodRuntimes:
     async def run(self, on_change: OnChange) -> None:
         """Tell of changes and sweep until cancelled; what is watched, whoever reads :attr:`watched` brings."""
         self._on_change = on_change
-        await self._networks.sweep()
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            await self._networks.remove_spare()
+            for pod in await self._orphans.remove_left():
+                self._tell_of(pod)
 
     @property
     def missing(self) -> str | None:
@@ -135,6 +145,7 @@ class PodRuntimes:
             seen = await self._nodes.judge(pod)
             return await self._hindrances.judge(pod, seen) if isinstance(seen, Observed) else seen
         if pod.owners or pod.deleting_at is not None:
+            self._orphans.meet(pod)
             return replace(pod.observed(), state=RuntimeState.TERMINATING, ended=None, message=_ORPHANED)
         message = (
             f"There is a Pod {pod.name} with the labels of this sandbox, and it belongs to no Sandbox. It is left "
@@ -347,13 +358,16 @@ class PodRuntimes:
         if self._pods.cache.by_us or (old is not None and new is not None and _says_the_same(old, new)):
             return
         for pod in (old, new):
-            if pod is not None and pod.key is not None:
-                self._on_change(pod.key)
+            if pod is not None:
+                self._tell_of(pod)
 
     def _network_changed(self, namespace: str, network: str) -> None:
         for pod in self._pods.under(namespace, network):
-            if pod.key is not None:
-                self._on_change(pod.key)
+            self._tell_of(pod)
+
+    def _tell_of(self, pod: PodView) -> None:
+        if pod.key is not None:
+            self._on_change(pod.key)
 
     def _may_act_now(self) -> None:
         self.may_act()

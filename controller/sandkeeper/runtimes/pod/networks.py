@@ -29,7 +29,6 @@ logger = logging.getLogger(__name__)
 
 _SPARE_SECONDS: Final = 300.0
 """How long one that no Pod is under stays: the next Pod may be on its way, however slow the API server is."""
-_SWEEP_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,12 +143,6 @@ class Networks:
             self.cache.take_in(found)
         else:
             self.cache.vanish(known)
-
-    async def sweep(self) -> None:
-        """Remove what no Pod is under any more, now and then, until cancelled."""
-        while True:
-            await asyncio.sleep(_SWEEP_SECONDS)
-            await self.remove_spare()
 
     async def remove_spare(self) -> None:
         """Remove what no Pod has been under for a while."""
