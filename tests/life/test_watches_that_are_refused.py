@@ -1,4 +1,4 @@
-"""A watch is refused, as it is when a token expires before anything else asked: kopf logs in anew, and goes on."""
+"""A watch is refused: for a token that has expired, which kopf gets anew; for long; or for good."""
 
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -84,3 +84,41 @@ def test_who_loses_the_connection_while_finding_out_what_there_is_asks_again(
     pod_sandboxes.apply(pod_sandboxes.policy(), pod_sandboxes.sandbox("rain"))
     pod_sandboxes.wait("rain", "Running")
     assert operator.stop() == 0
+
+
+def test_one_that_is_refused_again_and_again_is_asked_for_again_and_again(
+    proxy: ApiProxy, operator_factory: OperatorFactory, pod_sandboxes: Sandboxes
+) -> None:
+    """An API server that has just begun does not know the kinds of others yet, and may be killed before it does."""
+    not_yet = Fate(refusal=Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "ServiceUnavailable"))
+    operator = operator_factory(env={"KUBECONFIG": str(proxy.kubeconfig)}, **serving_pods()).wait_ready()
+    with proxy.judged_by(lambda asked: not_yet if _is_of_policies(asked) else PASS) as struck:
+        proxy.cut()
+        proxy.heal()
+        # kopf of itself gives up after the ninth.
+        wait_for(lambda: struck["watch"] > 9, what="it is refused ten times", timeout=180)
+    wait_for(lambda: proxy.open_watches("agentsandboxpolicies") > 0, what="it watches again")
+    pod_sandboxes.apply(pod_sandboxes.policy())
+    pod_sandboxes.apply(pod_sandboxes.sandbox("rain"))
+    pod_sandboxes.wait("rain", "Running")
+    assert operator.process.poll() is None
+
+
+def test_who_cannot_watch_any_more_ends_and_says_so(
+    proxy: ApiProxy, operator_factory: OperatorFactory, pod_sandboxes: Sandboxes
+) -> None:
+    """A kind that is gone: whoever starts the operator again is told which, and it waits for it."""
+    operator = operator_factory(env={"KUBECONFIG": str(proxy.kubeconfig)}, **serving_pods()).wait_ready()
+    pod_sandboxes.apply(pod_sandboxes.policy())
+    pod_sandboxes.apply(pod_sandboxes.sandbox("rain"))
+    pod_sandboxes.wait("rain", "Running")
+    gone = Fate(refusal=Refusal(HTTPStatus.NOT_FOUND, "NotFound"))
+    with proxy.judged_by(lambda asked: gone if _is_of_policies(asked) else PASS):
+        proxy.cut()
+        proxy.heal()
+        assert operator.wait_dead(timeout=120) == 1
+    assert "Ending" in operator.log.read_text()
+
+
+def _is_of_policies(asked: Asked) -> bool:
+    return asked.verb == "watch" and asked.resource == "agentsandboxpolicies"

@@ -6,9 +6,10 @@ compared with a list of our own. It carries metadata only: of what is as it was,
 """
 
 import asyncio
+import itertools
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -40,6 +41,8 @@ _MANY_SECONDS: Final = 300.0
 _RETRY_SECONDS: Final = 10.0
 _SETTLE_SECONDS: Final = 5.0
 """After a listing was noticed: kopf lists page by page, and one list of ours is enough."""
+_ENDING_SECONDS: Final = 5.0
+"""What kopf is given to end in."""
 
 
 @dataclass
@@ -75,6 +78,8 @@ class Sources:
         ]
         self._watching = asyncio.Event()
         self._stop = asyncio.Event()
+        self._ending = asyncio.Event()
+        """Set when kopf has stopped what it lives by."""
 
     @property
     def missing(self) -> list[str]:
@@ -94,16 +99,30 @@ class Sources:
                 delay = min(delay * 2, 15)
 
     async def watch(self) -> None:
-        """Run kopf until :meth:`stop`; raise what it cannot go on after."""
-        await kopf.operator(
-            registry=self._registry(),
-            settings=_settings(self._caches),
-            clusterwide=not self._namespaces,
-            namespaces=self._namespaces,
-            standalone=True,
-            stop_flag=self._stop,
-            ready_flag=self._watching,
+        """Run kopf until :meth:`stop`; raise what it cannot go on after.
+
+        Where it ends by itself it may wait for ever for watches of its own, which took no notice of being cancelled.
+        """
+        running = asyncio.ensure_future(
+            kopf.operator(
+                registry=self._registry(),
+                settings=_settings(self._caches),
+                clusterwide=not self._namespaces,
+                namespaces=self._namespaces,
+                standalone=True,
+                stop_flag=self._stop,
+                ready_flag=self._watching,
+            )
         )
+        ending = asyncio.ensure_future(self._ending.wait())
+        try:
+            await asyncio.wait({running, ending}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({running}, timeout=_ENDING_SECONDS)
+        finally:
+            running.cancel()
+            ending.cancel()
+        for ended in done:
+            ended.result()
         if not self._stop.is_set():
             raise RuntimeError("kopf stopped by itself")
 
@@ -185,6 +204,11 @@ class Sources:
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
         kopf.on.login(registry=registry, errors=kopf.ErrorsMode.PERMANENT)(self._connection.login)
+
+        @kopf.on.cleanup(registry=registry)
+        async def note_the_end(**_: Any) -> None:
+            self._ending.set()
+
         for source in self._caches:
             resource, handler = source.resource, self._handler(source)
             kopf.on.event(
@@ -232,6 +256,13 @@ class _NoDiffs(kopf.DiffBaseStorage):
         """Store nothing."""
 
 
+class _Pauses:
+    """Seconds before each new try of a request, without end: at the end of its own kopf gives up, and all with it."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((1.0, 1.0, 2.0, 3.0, 5.0, 8.0), itertools.repeat(10.0))
+
+
 def _settings(sources: Sequence[_Source]) -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     for source in sources:
@@ -252,6 +283,7 @@ def _settings(sources: Sequence[_Source]) -> kopf.OperatorSettings:
     settings.watching.inactivity_timeout = 70
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
+    settings.networking.error_backoffs = _Pauses()
     settings.queueing.worker_limit = None  # a limit divides by the idle time-out: 10 objects a second at 50
     settings.queueing.idle_timeout = (
         0.1  # of a task for each object: after a list there are as many as objects
