@@ -54,6 +54,28 @@ def test_a_list_that_is_older_than_a_deletion_does_not_bring_the_object_back() -
     assert told.cache.get(("", "a")) is None
 
 
+def test_an_event_that_is_older_than_a_whole_list_does_not_bring_back_what_that_lacked() -> None:
+    told = Told()
+    told.cache.put(raw("a", 5))
+    told.cache.drop(raw("a", 9))
+    take_list(told.cache, [], version=12)
+    told.cache.put(raw("a", 5))
+    told.cache.put(raw("b", 12))
+    assert told.cache.get(("", "a")) is None
+    assert told.cache.get(("", "b")) is None
+    told.cache.put(raw("a", 13))
+    told.cache.take_in(raw("b", 11))  # an answer, and no event: it is there
+    assert told.changes[2:] == [(None, "u13"), (None, "u11")]
+
+
+def test_after_etcd_was_restored_events_are_older_and_believed() -> None:
+    told = Told()
+    take_list(told.cache, [], version=100)
+    assert told.cache.compare({}, version=20, asked_at=100) == []
+    told.cache.put(raw("a", 21))
+    assert told.cache.get(("", "a")) is not None
+
+
 def test_a_late_deletion_does_not_remove_what_was_made_again() -> None:
     told = Told()
     told.cache.put(raw("a", 20))

@@ -185,6 +185,15 @@ async def test_another_of_the_same_name_is_left_alone(left: Left) -> None:
     assert await another.is_there()
 
 
+async def test_one_that_has_gone_unnoticed_is_known_to_be_gone(left: Left) -> None:
+    await left.begin({"name": "rain", "uid": "gone"})
+    (pod,) = left.pods.of(KEY)
+    await delete(left.api, PODS, {"name": pod.name, "uid": pod.uid})
+    left.clock.now = 61
+    assert await left.orphans.remove_left() == [pod]
+    assert not left.pods.of(KEY)
+
+
 async def test_nothing_is_removed_by_who_does_not_lead(left: Left) -> None:
     await left.begin({"name": "rain", "uid": "gone"})
     left.clock.now, left.leading = 61, False

@@ -1,5 +1,7 @@
 """Who a Pod belongs to, on the real API server."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from runtimes.pod_orders import INSTALLATION, order
@@ -8,6 +10,7 @@ from sandkeeper.cluster.resources import PODS
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.operator import Ceilings, PodSettings
 from sandkeeper.config.pod import PodShape
+from sandkeeper.lifecycle.model import Observed, RuntimeState
 from sandkeeper.runtimes.pod.backend import PodRuntimes
 from sandkeeper.runtimes.protocol import Owner
 from support.engine import eventually
@@ -43,3 +46,29 @@ async def test_who_finds_that_the_pod_is_gone_looks_again(api: KubeApi, namespac
     with pytest.raises(NotFound):
         await pods.uphold(key, runtime_id=made.id, owners=(rain, evening), config=wanted.config, use="now")
     assert not pods.knows(key)
+
+
+async def test_one_that_should_have_gone_long_ago_is_asked_for(api: KubeApi, namespace: str) -> None:
+    """That it has gone may have been told while nobody listened."""
+    key = RuntimeKey(namespace, "uid", "default", "agent:rain")
+    rain = Owner(name="rain", uid="0000-rain")
+    pods = PodRuntimes(
+        PodSettings(),
+        Ceilings(),
+        INSTALLATION,
+        api=api,
+        connection=api._connection,
+        is_live=lambda _namespace, _owner: True,
+    )
+    made = await pods.create(order(key, owners=(rain,), pod=PodShape(node_selector={"nowhere": "at-all"})))
+    raw = await api.get(PODS, name=made.name, namespace=namespace)
+    await api.delete(PODS, name=made.name, namespace=namespace, uid=made.id)
+    for ends, seen in (
+        (datetime.now(UTC) + timedelta(seconds=60), RuntimeState.TERMINATING),
+        (datetime.now(UTC) - timedelta(seconds=60), None),
+    ):
+        version = str(int(raw["metadata"]["resourceVersion"]) + 1)
+        raw["metadata"] |= {"deletionTimestamp": f"{ends:%Y-%m-%dT%H:%M:%SZ}", "resourceVersion": version}
+        pods.watched[2][1].put(raw)
+        observed = await pods.observe(key, node=None, name=made.name)
+        assert (observed.state if isinstance(observed, Observed) else observed) == seen

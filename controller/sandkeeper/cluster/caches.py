@@ -73,7 +73,9 @@ class Cache(Generic[T]):
         self.newest = -1
         """The greatest version that was ever heard of."""
         self._removed_at: dict[ObjectId, int] = {}
-        """Versions of what was deleted, so that a list that is older does not bring it back."""
+        """Versions of what was deleted since the last whole list, so that what is older does not bring it back."""
+        self._whole_at = -1
+        """The version of that list: an event that is older brings nothing that it lacked."""
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -86,14 +88,18 @@ class Cache(Generic[T]):
         return self._objects.get(object_id)
 
     def put(self, raw: Mapping[str, Any]) -> T:
-        """Take in an object that was read, written or announced; return the newest view of it."""
+        """Take in an object that an event tells of; return the newest view of it."""
+        return self._put(raw, gone_at=self._whole_at)
+
+    def _put(self, raw: Mapping[str, Any], *, gone_at: int = -1) -> T:
+        """Take in an object; one that is not known only if it is newer than what is certain to have gone."""
         object_id, version = _id_of(raw), version_of(raw)
         self.newest = max(self.newest, version)
         known = self._objects.get(object_id)
         if known is not None and version <= self._versions[object_id]:
             return known
         view = self._parse(raw)
-        if version <= self._removed_at.get(object_id, -1):
+        if version <= max(self._removed_at.get(object_id, -1), gone_at if known is None else -1):
             return view
         self._objects[object_id] = view
         self._versions[object_id] = version
@@ -103,7 +109,7 @@ class Cache(Generic[T]):
     def take_in(self, raw: Mapping[str, Any]) -> T:
         """Take in an object as the API server answered with it; see :attr:`by_us`."""
         with self._answered():
-            return self.put(raw)
+            return self._put(raw)
 
     def drop(self, raw: Mapping[str, Any]) -> None:
         """Take in that an object was deleted; ``raw`` is its last state."""
@@ -130,7 +136,7 @@ class Cache(Generic[T]):
         """Take in one object of a list. One that cannot be read takes neither the others along nor the process."""
         object_id = _id_of(raw)
         try:
-            self.put(raw)
+            self._put(raw)
         except Exception:
             logger.exception("Cannot read one of the %s: %s/%s", self.what, *object_id)
         return object_id
@@ -142,6 +148,7 @@ class Cache(Generic[T]):
             if self._versions[object_id] <= version:
                 self._forget(object_id)
         self._removed_at = {known: at for known, at in self._removed_at.items() if at > version}
+        self._whole_at = version
         self.listed = True
 
     def compare(self, listed: Mapping[ObjectId, int], *, version: int, asked_at: int = -1) -> list[ObjectId]:

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from sandkeeper.api.conditions import Reason
@@ -134,11 +135,18 @@ class PodRuntimes:
     async def observe(
         self, key: RuntimeKey, *, node: str | None, name: str | None = None
     ) -> Observed | Unreachable | None:
-        """Look at the key's Pod. One that is recorded and not in the cache is asked for before it is called missing."""
+        """Look at the key's Pod.
+
+        One that is recorded and not in the cache is asked for before it is called missing; and one that is there long
+        after it should have gone before it is waited for any longer.
+        """
         del node  # a Pod never changes its node
         if name is not None and not self._pods.of(key):
             await self._read(key.namespace, name)
-        pod = max(self._pods.of(key), key=lambda pod: self._preference(pod, name), default=None)
+        pod = self._best(key, name)
+        if pod is not None and pod.is_stuck(datetime.now(UTC)):
+            await self._read(pod.namespace, pod.name)
+            pod = self._best(key, name)
         if pod is None:
             return None
         if self._is_owned(pod):
@@ -324,6 +332,9 @@ class PodRuntimes:
             message = f"The Pod {pod.name} is not proven to be this sandbox's, and is left alone."
             raise Permanent(Reason.NAME_CONFLICT, message)
         return pod
+
+    def _best(self, key: RuntimeKey, recorded: str | None) -> PodView | None:
+        return max(self._pods.of(key), key=lambda pod: self._preference(pod, recorded), default=None)
 
     def _preference(self, pod: PodView, recorded: str | None) -> tuple[bool, bool, bool, bool, str]:
         """Of several Pods of one key go by the real one: nobody makes two, but somebody may copy one."""

@@ -41,7 +41,7 @@ class Orphans:
         self._met.setdefault(pod.uid, self._clock())
 
     async def remove_left(self) -> list[PodView]:
-        """Remove those that were met more than a minute ago, and return them."""
+        """Remove those that were met more than a minute ago; return them, and those that had gone unnoticed."""
         removed = []
         for uid, since in list(self._met.items()):
             pod = self._pods.by_uid(uid)
@@ -56,7 +56,11 @@ class Orphans:
     async def _remove(self, pod: PodView) -> bool:
         try:
             self._may_act()
-            found = await self._api.get(PODS, name=pod.name, namespace=pod.namespace)
+            try:
+                found = await self._api.get(PODS, name=pod.name, namespace=pod.namespace)
+            except NotFound:
+                self._pods.cache.vanish(pod)
+                return True
             if found["metadata"]["uid"] != pod.uid or not await self._is_orphan(found):
                 return False
             logger.warning(
