@@ -10,7 +10,7 @@ from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.exposition import choose_encoder
 
 __all__ = ["HealthServer"]
 
@@ -57,7 +57,7 @@ class HealthServer:
             return web.Response(status=503, text="".join(f"not yet: {what}\n" for what in missing))
         return web.Response(text="ok\n")
 
-    async def _metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(
-            body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
-        )
+    async def _metrics(self, request: web.Request) -> web.Response:
+        # Exemplars are only in OpenMetrics, which Prometheus asks for.
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
