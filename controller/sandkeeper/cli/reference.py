@@ -10,9 +10,9 @@ __all__ = ["files"]
 
 _INTRODUCTION = """# Metrics
 
-At `/metrics` of the operator's health port, for Prometheus; as OpenMetrics where that is asked for. Units are base units. No label has
-the name of a Sandbox: how many series there are does not depend on how many Sandboxes there are. A standby, which does not lead, counts
-no passes and no changes.
+At `/metrics` of the operator's health port, for Prometheus; as OpenMetrics where that is asked for. Units are base
+units. No label has the name of a Sandbox: how many series there are does not depend on how many Sandboxes there are. A
+standby, which does not lead, makes no passes and counts no changes.
 """
 
 

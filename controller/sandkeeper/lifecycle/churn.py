@@ -107,9 +107,7 @@ def seen(
             changes.extend([Churn(Change.REUSED)] * max(joined, int(used)))
         runtime = observed.id
     decision = _KEPT[plan.kept] if plan.kept is not None and plan.kept is not told.kept else None
-    now = Told(
-        runtime=runtime, used_at=used_at, sharers=sharers, drift=drift, failed=failed, kept=plan.kept
-    )
+    now = Told(runtime=runtime, used_at=used_at, sharers=sharers, drift=drift, failed=failed, kept=plan.kept)
     return tuple(changes), decision, now
 
 

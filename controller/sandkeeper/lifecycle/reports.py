@@ -319,9 +319,7 @@ def removal_of(
     """Remove the runtime that is there. One that is terminating already is waited for, never pushed."""
     if view.observed is None or view.is_in(RuntimeState.TERMINATING):
         return None
-    return Remove(
-        id=view.observed.id, removal=removal, announced=announced, limited=announced, reason=reason
-    )
+    return Remove(id=view.observed.id, removal=removal, announced=announced, limited=announced, reason=reason)
 
 
 def _conflict(view: View, claim: Claim) -> Report:

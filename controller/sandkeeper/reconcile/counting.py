@@ -89,22 +89,20 @@ class Counting:
             return None
         if plan.reports[ruling.sandbox.uid].record.runtime_id != observed.id:
             return None
+        before = record_of(ruling.sandbox.status)
         statuses = (claim.sandbox.status for claim in claims)
         return churn.came(
             observed.id,
-            ruler=record_of(ruling.sandbox.status),
+            ruler=before,
             known={status.runtime.id for status in statuses if status.runtime is not None},
             was=memory.was,
-            died_of=memory.died_of,
+            died_of=memory.died_of if memory.mourned == before.runtime_id else None,
         )
 
-    def arrived(
-        self, key: RuntimeKey, change: Churn | None, *, observed: Observed | None, memory: Memory
-    ) -> None:
+    def arrived(self, key: RuntimeKey, change: Churn, *, observed: Observed | None, memory: Memory) -> None:
         """Take in that a record names it."""
         memory.was = None
-        if change is not None:
-            self._count(key, change, observed=observed, claim=None)
+        self._count(key, change, observed=observed, claim=None)
 
     def ready(self, observed: Observed | None, memory: Memory) -> None:
         """Take in that Ready=True was written."""
@@ -170,7 +168,10 @@ def _told_by(ruling: Claim, claims: Sequence[Claim]) -> Told:
 
 def _reason(text: str | None) -> Reason | None:
     """Read a reason; one that only a newer operator knows is none of ours."""
-    return Reason(text) if text in Reason else None
+    try:
+        return Reason(text) if text is not None else None
+    except ValueError:
+        return None
 
 
 def _started(told: Told) -> Told:

@@ -1,4 +1,4 @@
-"""How many runtimes there are, by backend, phase and policy: kept as claims come and go, so that nobody has to count."""
+"""How many runtimes there are, by backend, phase and policy: kept as claims come and go, so nobody has to count."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Tally"]
 
-_Group = tuple[str, str, str]
+_Group = tuple[str, ...]
 
 _NONE: Final = "none"
 
@@ -23,7 +23,7 @@ class Tally:
     def __init__(self, policies: Capped) -> None:
         self._policies = policies
         self._of: dict[RuntimeKey, _Group] = {}
-        self._counts: dict[_Group, int] = {}
+        self._counts: dict[_Group, float] = {}
 
     @property
     def counts(self) -> Mapping[tuple[str, ...], float]:

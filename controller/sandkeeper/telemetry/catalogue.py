@@ -134,7 +134,7 @@ EFFECTS: Final = _counter(
     "effects_total",
     "What was done to runtimes, each try of it.",
     effect="`Create`, `Preflight`, `Remove`, `Setup`, `Start`, `Stop`",
-    backend="`docker`, `pod`; `None` where nothing is wanted any more",
+    backend="`docker`, `pod`; `none` where nothing is wanted any more",
     result=f"`ok`, or {_REASON}",
 )
 RELEASED: Final = _counter(
@@ -166,7 +166,8 @@ WATCH_AGE: Final = _gauge(
 EVENTS_DROPPED: Final = _counter("events_dropped_total", "Events that were not posted, for too many waited.")
 CLOCK_OFFSET: Final = _gauge("clock_offset_seconds", "How far our clock is ahead of the API server's.")
 CLOCK_TRUSTED: Final = _gauge(
-    "clock_trusted", "1 while our clock agrees with the API server's, so that what time demands may be removed."
+    "clock_trusted",
+    "1 while our clock agrees with the API server's, so that what time demands may be removed.",
 )
 
 # --- who leads --------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class LogFormat(StrEnum):
 @contextmanager
 def reconciling(**keys: str) -> Iterator[str]:
     """Give every line that is logged in here these keys, and a ``reconcileID`` of its own, which is returned."""
-    reconcile_id = f"{random.getrandbits(64):016x}"  # noqa: S311 - it keeps no secret, and a UUID costs more
+    reconcile_id = f"{random.getrandbits(64):016x}"  # a UUID costs more
     token = _PASS.set({"reconcileID": reconcile_id, **keys})
     try:
         yield reconcile_id
@@ -65,7 +65,9 @@ class _Text(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Write the line without a trace."""
         shown = {key: value for key, value in vars(record).items() if key not in _OWN | _NAMED and value}
-        return super().formatMessage(record) + "".join(f" {key}={_text(value)}" for key, value in shown.items())
+        return super().formatMessage(record) + "".join(
+            f" {key}={_text(value)}" for key, value in shown.items()
+        )
 
 
 def _text(value: object) -> str:
@@ -85,9 +87,7 @@ def set_up_logging(*, verbose: bool, form: LogFormat = LogFormat.TEXT) -> None:
     handler = logging.StreamHandler()
     handler.addFilter(_AddPass())
     handler.setFormatter(
-        _json()
-        if form is LogFormat.JSON
-        else _Text("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        _json() if form is LogFormat.JSON else _Text("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     )
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("sandkeeper").setLevel(logging.DEBUG if verbose else logging.INFO)

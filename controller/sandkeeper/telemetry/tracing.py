@@ -8,15 +8,17 @@ import logging
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
-__all__ = ["OpenTelemetry", "Span", "Tracer", "Untraced", "is_asked_for", "tracer"]
+__all__ = ["OpenTelemetry", "Span", "Tracer", "Untraced", "is_asked_for", "is_installed", "tracer"]
 
 logger = logging.getLogger(__name__)
 
+_NEEDED: Final = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
@@ -50,7 +52,7 @@ class Untraced:
         del attributes
         return self
 
-    def __enter__(self) -> "Untraced":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -110,25 +112,31 @@ class OpenTelemetry:
 
 def is_asked_for() -> bool:
     """Whether the environment says where to send traces, and does not say that none are to be sent."""
-    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or os.environ.get("OTEL_TRACES_EXPORTER") == "none":
+    if (
+        os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true"
+        or os.environ.get("OTEL_TRACES_EXPORTER") == "none"
+    ):
         return False
     return any(os.environ.get(name) for name in _ENDPOINTS)
 
 
-def tracer(*, enabled: bool, version: str) -> Tracer:
-    """Return what makes spans. ``enabled``: the configuration asks for them.
+def is_installed() -> bool:
+    """Whether the extra is."""
+    try:
+        return all(find_spec(name) is not None for name in _NEEDED)
+    except ModuleNotFoundError:  # of a package above it
+        return False
 
-    Where only the environment does, which may be set for all programs alike, and the extra is not installed, nothing is
-    traced. Raises ImportError where the configuration does.
+
+def tracer(*, enabled: bool, version: str) -> Tracer:
+    """Return what makes spans. ``enabled``: the configuration asks for them, whatever the environment says.
+
+    The environment may be set for all programs alike: where the extra is not installed, nothing is traced.
     """
     if not (enabled or is_asked_for()):
         return Untraced()
-    try:
-        return OpenTelemetry(version=version)
-    except ImportError as error:
-        if enabled:
-            raise ImportError(
-                "tracing.enabled needs what is not installed: install sandkeeper[tracing], or set it to false"
-            ) from error
-        logger.warning("Tracing nothing, though the environment asks for it: install sandkeeper[tracing]")
+    if not is_installed():
+        logger.warning("Tracing nothing, though it is asked for: install sandkeeper[tracing]")
         return Untraced()
+    logger.info("Tracing passes")
+    return OpenTelemetry(version=version)
