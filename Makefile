@@ -31,7 +31,9 @@ lock: ## Pin the newest versions that fit pyproject.toml, with hashes and withou
 	$(VENV)-lock/bin/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --universal \
 	  --python-version 3.11 pyproject.toml -o requirements/runtime.txt
 	$(VENV)-lock/bin/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --universal \
-	  --python-version 3.11 pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	  --python-version 3.11 pyproject.toml --extra tracing -c requirements/runtime.txt -o requirements/tracing.txt
+	$(VENV)-lock/bin/uv pip compile -q --upgrade --generate-hashes --no-emit-index-url --no-header --universal \
+	  --python-version 3.11 pyproject.toml --extra tracing --group dev -c requirements/runtime.txt -o requirements/dev.txt
 	rm -rf $(VENV)-lock
 
 .PHONY: cluster-up cluster-status cluster-down
@@ -66,12 +68,15 @@ contracts: venv ## Check that the arrows between packages point one way
 generated: venv ## Check that what is generated from the models is what they generate
 	@$(BIN)/python -m sandkeeper.api.crd --check crds
 	@$(BIN)/python -m sandkeeper.api.reference --check docs/reference
+	@$(BIN)/python -m sandkeeper.cli.reference --check docs/reference
 check: lint types contracts generated ## All checks that need no cluster
 
-.PHONY: crds
-crds: venv ## Generate the CRDs and their reference from the models
+.PHONY: crds reference
+crds: venv reference ## Generate the CRDs and their reference from the models
 	@$(BIN)/python -m sandkeeper.api.crd --write crds
+reference: venv ## Generate the references of the resources and of the metrics
 	@$(BIN)/python -m sandkeeper.api.reference --write docs/reference
+	@$(BIN)/python -m sandkeeper.cli.reference --write docs/reference
 
 # What has to be built and installed, parts of the test bed and images, takes minutes once; a test's time limit is no place for it.
 .PHONY: test-tools

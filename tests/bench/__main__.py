@@ -24,6 +24,7 @@ from bench import (
     ready,
     recovery,
     scale,
+    scrape,
     shards,
     steps,
     unchanged,
@@ -187,6 +188,7 @@ _PARTS: Final[dict[str, Callable[[Stage, _Size], Awaitable[Section]]]] = {
         rate=size.creations,
         nodes=size.nodes,
     ),
+    "scrape": lambda stage, size: scrape.measure(held=size.sizes[-1]),
     "pure": lambda stage, size: asyncio.to_thread(pure.measure, calls=size.calls),
 }
 

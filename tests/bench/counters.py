@@ -92,7 +92,7 @@ def _of_operator(labels: dict[str, str]) -> str | None:
 
 def passes(operator: OperatorProcess) -> float:
     """Return how many passes the operator has made."""
-    samples = _samples(_page(operator), "sandkeeper_passes_total")
+    samples = _samples(_page(operator), "sandkeeper_reconcile_total")
     return sum(value for _, _, value in samples)
 
 
@@ -104,7 +104,7 @@ def events(operator: OperatorProcess) -> float:
 
 def planned(operator: OperatorProcess) -> float:
     """Return how many passes the operator has made, and how many keys wait for one."""
-    samples = _samples(_page(operator), ("sandkeeper_passes_total", "sandkeeper_queue_depth"))
+    samples = _samples(_page(operator), ("sandkeeper_reconcile_total", "sandkeeper_workqueue_depth"))
     return sum(value for _, _, value in samples)
 
 

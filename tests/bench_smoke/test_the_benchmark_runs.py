@@ -26,7 +26,7 @@ def test_every_part_is_measured_and_nothing_is_left(
     containers_only = {"applyToReady", "path", "recovery", "writes", "many"}
     pods_only = {"podApplyToReady", "podPath", "podWrites", "podMany"}
     side_by_side = {"burst", "rate", "calmRate", "steps", "unchanged", "scale"}
-    assert containers_only | pods_only | side_by_side | {"pure"} <= set(figures)
+    assert containers_only | pods_only | side_by_side | {"pure", "scrape"} <= set(figures)
     assert (tmp_path / "performance.md").read_text(encoding="utf-8").startswith("# Performance")
     drawn = {path.name for path in (tmp_path / "performance").iterdir()}
     assert drawn == {"calm-latency.svg", "latency.svg", "memory.svg", "processor.svg", "throughput.svg"}

@@ -62,3 +62,25 @@ async def test_who_is_cancelled_is_cancelled(busy: Connection) -> None:
     await busy.session.close()
     with pytest.raises(asyncio.CancelledError):
         await asked
+
+
+async def test_a_watch_is_as_old_as_what_it_heard_last(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig))
+    connection = Connection()
+    assert connection.watch_ages() == {}
+    await KubeApi(connection, metrics=Metrics()).get(NAMESPACES, name="kube-system")
+    assert connection.watch_ages() == {}, "it is no watch"
+    async with connection.session.get(f"{connection.server}/api/v1/namespaces?watch=true") as response:
+        await asyncio.sleep(0.5)
+        assert connection.watch_ages()["namespaces"] >= 0.5
+        async for _ in response.content.iter_chunked(1 << 16):
+            break
+        assert connection.watch_ages()["namespaces"] < 0.5
+    refused = f"{connection.server}/api/v1/pods?watch=true&resourceVersion=nonsense"
+    async with connection.session.get(refused) as response:
+        assert not response.ok
+    assert connection.watch_ages().keys() == {"namespaces"}
+    await connection.close()
+    await all_is_closed()

@@ -112,7 +112,7 @@ def writes(operator: OperatorProcess) -> int:
 
 
 def passes(operator: OperatorProcess) -> float:
-    counts = re.findall(r"^sandkeeper_passes_total\{.*\} (\S+)$", operator.read("/metrics"), re.MULTILINE)
+    counts = re.findall(r"^sandkeeper_reconcile_total\{.*\} (\S+)$", operator.read("/metrics"), re.MULTILINE)
     return sum(map(float, counts))
 
 

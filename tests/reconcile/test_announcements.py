@@ -16,6 +16,7 @@ from sandkeeper.config.operator import OperatorConfig, RemovalRate
 from sandkeeper.lifecycle import Observed, Removal, RuntimeState
 from sandkeeper.reconcile.belonging import Belonging
 from sandkeeper.reconcile.claims import Claims
+from sandkeeper.reconcile.counting import Counting
 from sandkeeper.reconcile.deadlines import Deadlines
 from sandkeeper.reconcile.effects import Effects
 from sandkeeper.reconcile.finalizers import Finalizers
@@ -92,13 +93,16 @@ async def test_a_touch_that_arrives_while_the_engine_answers_cancels_the_removal
     (key,) = {key for key in claims.keys() if key.scope == "agent:rain"}  # noqa: SIM118 - not a mapping
     engine = SlowEngine(api, claims, namespace)
     runtimes: Any = {Backend.DOCKER: engine}
-    keeper = Keeper(api=api, claims=claims, events=EventPoster(api), leadership=AlwaysLeader())
+    keeper = Keeper(
+        api=api, claims=claims, events=EventPoster(api, metrics=Metrics()), leadership=AlwaysLeader()
+    )
     clock_ahead = timedelta(0)
     reconciler = Reconciler(
         api=api,
         claims=claims,
         belonging=Belonging(claims, runtimes),
         effects=Effects(runtimes, Metrics()),
+        counting=Counting(Metrics()),
         keeper=keeper,
         finalizers=Finalizers(keeper=keeper, claims=claims, metrics=Metrics()),
         leadership=AlwaysLeader(),

@@ -203,3 +203,58 @@ def test_a_key_is_looked_at_when_something_is_due_and_within_half_an_hour_in_any
     for moments in ([], [None], [late]):
         assert next_look(moments, now=NOW, share=0) == NOW + timedelta(minutes=15)
         assert next_look(moments, now=NOW, share=1) == NOW + timedelta(minutes=30)
+
+
+class Ticks:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_a_queue_tells_how_long_keys_waited_and_are_worked_on() -> None:
+    ticks, waited = Ticks(), list[float]()
+    queue: KeyedQueue[str] = KeyedQueue(on_take=waited.append, clock=ticks)
+    queue.add("a")
+    ticks.now += 2
+    queue.add_first("a")  # sooner, but not anew
+    queue.add("b")
+    ticks.now += 1
+    await queue.get()
+    assert (waited, queue.added) == ([3], 2)
+    assert (queue.asked_at("a"), queue.asked_at("nobody's")) == (100, 103)
+    ticks.now += 5
+    queue.add("a")  # again, while it is worked on
+    queue.add("a")
+    await queue.get()
+    assert (waited, queue.added) == ([3, 6], 3)
+    assert queue.unfinished() == [5, 0]
+    ticks.now += 1
+    queue.done("a")
+    assert queue.unfinished() == [1]
+    await queue.get()
+    assert waited == [3, 6, 1]
+    assert queue.asked_at("a") == 108
+
+
+async def test_how_late_a_deadline_was_told_is_told_too() -> None:
+    now, ticks = [NOW], [0.0]
+    due, lags = list[str](), list[float]()
+    deadlines: Deadlines[str] = Deadlines(
+        now=lambda: now[0], on_due=due.append, on_lag=lags.append, ticks=lambda: ticks[0]
+    )
+    deadlines.set("a", NOW - timedelta(seconds=2))
+    deadlines.set("b", NOW + timedelta(hours=1))
+    running = asyncio.create_task(deadlines.run())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (due, lags) == (["a"], [2])
+    # After a clock was set back all are told, and how late says nothing.
+    now[0] -= timedelta(hours=2)
+    deadlines.set("c", NOW)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    running.cancel()
+    assert sorted(due) == ["a", "b", "c"]
+    assert lags == [2]

@@ -41,12 +41,14 @@ class OperatorProcess:
         crash: str | None,
         lease: bool = True,
         verbose: bool = False,
+        log_format: str = "text",
     ) -> None:
         self.config = config
         self.log = log
         module = ["support.crashing", crash] if crash else ["sandkeeper"]
         arguments = ["run", "--config", str(config), "--health-host", "127.0.0.1", "--health-port", "0"]
         arguments += [] if lease else ["--no-leader-election"]
+        arguments += ["--log-format", log_format]
         arguments += ["--verbose"] if verbose else []
         with log.open("ab") as sink:
             self.process = subprocess.Popen(
@@ -70,10 +72,11 @@ class OperatorProcess:
         except (OSError, IndexError):
             return False
 
-    def read(self, path: str) -> str:
+    def read(self, path: str, *, accept: str = "*/*") -> str:
         """Read a page, whatever its status."""
+        request = urllib.request.Request(self.url(path), headers={"Accept": accept})
         try:
-            with urllib.request.urlopen(self.url(path), timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=5) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             return str(error.read().decode())
@@ -121,6 +124,7 @@ def operators(
         env: dict[str, str] | None = None,
         lease: bool = True,
         verbose: bool = False,
+        log_format: str = "text",
         **config: Any,
     ) -> OperatorProcess:
         path = folder / f"operator-{len(started)}.yaml"
@@ -138,6 +142,7 @@ def operators(
             crash=crash,
             lease=lease,
             verbose=verbose,
+            log_format=log_format,
         )
         started.append(process)
         return process

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from sandkeeper.cli.configuration import load
-from sandkeeper.telemetry.logs import set_up_logging
+from sandkeeper.cli.failures import Failure
+from sandkeeper.telemetry.logs import LogFormat, set_up_logging
+from sandkeeper.telemetry.tracing import is_installed
 
 if TYPE_CHECKING:
     from sandkeeper.config.operator import OperatorConfig
@@ -41,19 +43,31 @@ logger = logging.getLogger(__name__)
     show_default=True,
     help="After SIGTERM, finish what is in hand for so long at most.",
 )
+@click.option(
+    "--log-format",
+    type=click.Choice([form.value for form in LogFormat]),
+    default=LogFormat.TEXT.value,
+    show_default=True,
+    help="Lines for a person, or a JSON object each.",
+)
 @click.option("--verbose", is_flag=True, help="Log what is decided, too.")
 def command(
     path: Path | None,
     health_host: str,
     health_port: int,
     grace_seconds: float,
+    log_format: str,
     *,
     leader_election: bool,
     verbose: bool,
 ) -> None:
     """Run the operator until SIGTERM."""
     config = load(path)
-    set_up_logging(verbose=verbose)
+    if config.tracing.enabled and not is_installed():
+        raise Failure(
+            "tracing.enabled needs what is not installed: install sandkeeper[tracing], or set it to false."
+        )
+    set_up_logging(verbose=verbose, form=LogFormat(log_format))
     try:
         asyncio.run(
             _run(

@@ -7,6 +7,7 @@ and how far our clock is from the API server's, which every answer tells in its 
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final
 
@@ -163,10 +164,14 @@ class KubeApi:
         for attempt in range(1, _TRIES + 1):
             if method != "GET" and resource not in _ALWAYS_WRITTEN:
                 self.may_write()  # before each try: what went before it may have taken minutes
-            status, answer, retry_after = await self._once(
-                method, url, params=params, body=body, accept=accept
-            )
-            self._metrics.api_requests.labels(method, what, str(status)).inc()
+            began, status = time.monotonic(), 0
+            try:
+                status, answer, retry_after = await self._once(
+                    method, url, params=params, body=body, accept=accept
+                )
+            finally:
+                self._metrics.api_requests[method, what, str(status)].inc()
+                self._metrics.api_seconds[method,].observe(time.monotonic() - began)
             if status < 400:  # noqa: PLR2004 - HTTP
                 return answer
             if status in _OVERLOADED and attempt < _TRIES:

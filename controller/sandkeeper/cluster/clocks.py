@@ -4,8 +4,12 @@ import contextlib
 import email.utils
 import time
 from collections.abc import Callable
+from typing import Final
 
 __all__ = ["ServerClock", "boot_time"]
+
+_TOLERANCE: Final = 30.0
+"""Seconds that our clock may be off the API server's for removals that depend on time."""
 
 
 def boot_time() -> float:
@@ -40,3 +44,9 @@ class ServerClock:
         if self._ahead_of_boot is None:
             return None
         return self._wall() - (self._ahead_of_boot + self._boot())
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether time may decide about a removal: our clock agrees with the API server's."""
+        offset = self.offset
+        return offset is not None and abs(offset) <= _TOLERANCE

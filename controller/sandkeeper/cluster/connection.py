@@ -10,10 +10,11 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import aiohttp
 import kopf
@@ -43,6 +44,16 @@ class Connection:
         self._token_read_at = float("-inf")
         self._refused = False
         self._reading = asyncio.Lock()
+        self._heard: dict[str, float] = {}
+        """When each watch, by its path, heard anything last, by the monotonic clock."""
+
+    def watch_ages(self) -> dict[str, float]:
+        """Return how many seconds ago a watch of each resource heard anything; of several, the longest."""
+        now, ages = time.monotonic(), dict[str, float]()
+        for path, at in self._heard.items():
+            resource = path.rpartition("/")[2]
+            ages[resource] = max(ages.get(resource, 0.0), now - at)
+        return ages
 
     @property
     def server(self) -> str:
@@ -100,7 +111,14 @@ class Connection:
         if _is_read_whole(request):
             # kopf asks again where there is no answer, and does not outlive one that breaks off while it reads it.
             await response.read()
+        elif "watch" in request.url.query and response.ok:
+            hear = partial(self._hear, request.url.path)
+            hear()
+            response.content = cast("aiohttp.StreamReader", _Overheard(response.content, hear))
         return response
+
+    def _hear(self, path: str) -> None:
+        self._heard[path] = time.monotonic()
 
     def _read_token(self) -> None:
         now = time.monotonic()
@@ -124,6 +142,26 @@ class Connection:
                 return
             self._info = info
             self._authorization = info.as_http_headers().get("Authorization")
+
+
+class _Overheard:
+    """What a watch says, as kopf reads it; ``hear`` is called whenever there is anything.
+
+    Its bookmarks are among it, of which kopf tells nobody.
+    """
+
+    def __init__(self, content: aiohttp.StreamReader, hear: Callable[[], None]) -> None:
+        self._content = content
+        self._hear = hear
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it is, it is the other's
+        return getattr(self._content, name)
+
+    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
+        """Yield what comes, as it comes."""
+        async for chunk in self._content.iter_chunked(size):
+            self._hear()
+            yield chunk
 
 
 class SessionClosed(Exception):  # noqa: N818 - what happened is the name

@@ -14,6 +14,7 @@ from typing import Final, Literal
 from sandkeeper.api.names import API_VERSION
 from sandkeeper.cluster.api import ApiError, KubeApi
 from sandkeeper.cluster.resources import EVENTS
+from sandkeeper.telemetry.metrics import Metrics
 
 __all__ = ["EventPoster", "Note"]
 
@@ -43,8 +44,9 @@ class Note:
 class EventPoster:
     """Posts Events, one after the other."""
 
-    def __init__(self, api: KubeApi, *, component: str = "sandkeeper") -> None:
+    def __init__(self, api: KubeApi, *, metrics: Metrics, component: str = "sandkeeper") -> None:
         self._api = api
+        self._metrics = metrics
         self._component = component
         self._queue: asyncio.Queue[Note] = asyncio.Queue(_QUEUED)
 
@@ -52,6 +54,7 @@ class EventPoster:
         """Take an Event for posting; never waits."""
         if self._queue.full():
             dropped = self._queue.get_nowait()
+            self._metrics.events_dropped.inc()
             logger.warning("Dropping an Event about %s/%s: too many wait", dropped.namespace, dropped.name)
         self._queue.put_nowait(note)
 

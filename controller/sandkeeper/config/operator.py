@@ -17,7 +17,7 @@ from sandkeeper.api.policy import Backend, BreakGlass
 from sandkeeper.api.types import Cpus, ImagePattern, Memory
 from sandkeeper.config.quantities import MINIMUM_MEMORY, memory_bytes
 
-__all__ = ["Ceilings", "DockerSettings", "OperatorConfig", "PodSettings", "RemovalRate"]
+__all__ = ["Ceilings", "DockerSettings", "OperatorConfig", "PodSettings", "RemovalRate", "TracingSettings"]
 
 
 def _absolute(path: str) -> str:
@@ -119,6 +119,13 @@ class RemovalRate(Spec):
     """At once."""
 
 
+class TracingSettings(Spec):
+    """Whether passes are traced. Where to, the variables of the environment that OpenTelemetry defines say."""
+
+    enabled: bool = False
+    """Also where no such variable says where to send them; then it is to this host."""
+
+
 class OperatorConfig(Spec):
     """The operator's configuration file."""
 
@@ -140,6 +147,7 @@ class OperatorConfig(Spec):
     """Quick: nobody uses what is pruned, and nothing takes its place."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Keys worked on at once."""
+    tracing: TracingSettings = TracingSettings()
 
     @field_validator("ceilings")
     @classmethod

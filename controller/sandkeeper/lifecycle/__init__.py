@@ -4,6 +4,7 @@
 ``decide``     the rules of life, in order
 ``binding``    to which key a Sandbox belongs while it moves
 ``backoff``    when to try again
+``churn``      what becomes of runtimes, for those who count
 ``use``, ``view``, ``drift``, ``reports``                   what the rules are made of
 ``at_rest``, ``pruning``, ``making``, ``replacing``         the rules
 """

@@ -59,7 +59,7 @@ def bury(view: View) -> Plan | None:
         view,
         "dead",
         _say_dead(view, runtime, unproven=unproven),
-        effect=removal_of(view, Removal.DEAD, announced=False),
+        effect=removal_of(view, Removal.DEAD, announced=False, reason=runtime.ended),
     )
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "Effect",
     "Failure",
     "Hold",
+    "Kept",
     "Moved",
     "Observed",
     "Plan",
@@ -308,6 +309,8 @@ class Remove:
     removal: Removal
     announced: bool = False
     limited: bool = False
+    reason: Reason | None = field(default=None, compare=False)
+    """Why, in a word: for logs and metrics, and no part of what is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -361,6 +364,14 @@ class Report:
     """One sentence for each annotation that was ignored."""
 
 
+class Kept(StrEnum):
+    """Why a runtime stays that was to be replaced or pruned."""
+
+    HOT = "hot"
+    """It is in use, or was less than the hot window ago."""
+    HELD = "held"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """One step, and what to say about it.
@@ -379,3 +390,7 @@ class Plan:
     """UIDs of the claimants that have the runtime in common, the one that rules first."""
     passing: bool = False
     """What is said will soon be out of date: worth a write only where it lasts."""
+    last_use: datetime | None = field(default=None, compare=False)
+    """Of all who count, together; like ``kept`` it is told for those who count what happens."""
+    kept: Kept | None = field(default=None, compare=False)
+    """The hot window keeps what would otherwise be replaced or pruned."""

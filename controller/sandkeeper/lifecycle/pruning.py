@@ -46,7 +46,8 @@ def stay_pruned(view: View) -> Plan | None:
 
 def _pruned(view: View, rule: str, reason: Reason) -> Plan:
     if view.observed is not None:
-        effect = removal_of(view, Removal.PRUNE, announced=True)
+        why = _mark(view, reason, view.claims[0]).reason
+        effect = removal_of(view, Removal.PRUNE, announced=True, reason=why)
         return compose(
             view,
             rule,

@@ -7,10 +7,11 @@ from functools import partial
 from typing import Final
 
 from sandkeeper.api.conditions import Phase, Reason
-from sandkeeper.lifecycle.drift import drift_of, is_different, outlook
+from sandkeeper.lifecycle.drift import difference, drift_of, is_different, outlook
 from sandkeeper.lifecycle.instants import after
 from sandkeeper.lifecycle.model import (
     Effect,
+    Kept,
     Moved,
     Plan,
     Preflight,
@@ -74,7 +75,7 @@ def replace_it(view: View) -> Plan | None:
         view,
         "replace",
         SAY_REPLACING,
-        effect=removal_of(view, Removal.REPLACE, announced=True),
+        effect=removal_of(view, Removal.REPLACE, announced=True, reason=difference(view)),
         record=lambda claim: replace(base(claim), removing=view.observed.id if view.observed else None),
     )
 
@@ -117,7 +118,7 @@ def _serve(
         saying, record = _SAY_READY, partial(noted, runtime)
     elif runtime is not None and runtime.state is RuntimeState.STOPPED:
         effect = effect or Start(id=runtime.id)
-    return compose(
+    plan = compose(
         view,
         rule,
         saying,
@@ -134,6 +135,15 @@ def _serve(
         ),
         passing=passing,
     )
+    return replace(plan, kept=_kept(view)) if view.is_busy else plan
+
+
+def _kept(view: View) -> Kept | None:
+    """Tell what keeps a runtime that is busy, if it were to go otherwise."""
+    if not is_different(view) and view.overdue is None:
+        return None
+    hot = is_hot(view.observed, last_use=view.last_use, now=view.now, hot=view.windows.hot)
+    return Kept.HOT if hot else Kept.HELD
 
 
 def _is_about_to_go(view: View) -> bool:

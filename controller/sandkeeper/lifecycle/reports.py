@@ -218,7 +218,11 @@ def compose(
                 following=own,
                 wipe_pending=_wipe_pending(view, claim),
             )
-    return replace(_finished(view, rule, reports, effect=effect, wake=wake), passing=passing)
+    return replace(
+        _finished(view, rule, reports, effect=effect, wake=wake),
+        passing=passing,
+        last_use=view.last_use if view.claims else None,
+    )
 
 
 def frozen(
@@ -309,11 +313,13 @@ def strictly_after(moment: datetime | None) -> datetime | None:
     return None if moment is None else after(moment, _INSTANT)
 
 
-def removal_of(view: View, removal: Removal, *, announced: bool) -> Remove | None:
+def removal_of(
+    view: View, removal: Removal, *, announced: bool, reason: Reason | None = None
+) -> Remove | None:
     """Remove the runtime that is there. One that is terminating already is waited for, never pushed."""
     if view.observed is None or view.is_in(RuntimeState.TERMINATING):
         return None
-    return Remove(id=view.observed.id, removal=removal, announced=announced, limited=announced)
+    return Remove(id=view.observed.id, removal=removal, announced=announced, limited=announced, reason=reason)
 
 
 def _conflict(view: View, claim: Claim) -> Report:

@@ -7,11 +7,12 @@ never a runtime, so that every Sandbox has a key and is looked at in the same wa
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from sandkeeper.api.policy import AgentSandboxPolicySpec
 from sandkeeper.cluster.caches import Cache, ObjectId
+from sandkeeper.config.differences import differing_fields
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.levels import built_in_level, merge_windows
 from sandkeeper.config.operator import OperatorConfig
@@ -19,6 +20,7 @@ from sandkeeper.config.outcomes import Outcomes
 from sandkeeper.config.resolution import Problem, Resolution
 from sandkeeper.config.resolve import resolve
 from sandkeeper.reconcile.objects import NamespaceObject, PolicyObject, SandboxObject
+from sandkeeper.reconcile.tally import Tally
 from sandkeeper.runtimes.protocol import Owner
 
 __all__ = ["Claim", "Claims", "is_private"]
@@ -41,6 +43,8 @@ class Claim:
     """The key that it resolves to, or its private one."""
     recorded: RuntimeKey | None
     """The key that its status records."""
+    changed: tuple[str, ...] = field(default=(), compare=False)
+    """Fields that were changed since what runs was made, as far as this process saw it. For logs alone."""
 
     @property
     def keys(self) -> frozenset[RuntimeKey]:
@@ -61,10 +65,12 @@ class Claims:
         *,
         enqueue: Callable[[RuntimeKey], None],
         enqueue_later: Callable[[RuntimeKey], None] | None = None,
+        tally: Tally | None = None,
     ) -> None:
         self._config = config
         self._enqueue = enqueue
         self._enqueue_later = enqueue_later or enqueue
+        self._tally = tally
         self._by_id: dict[ObjectId, Claim] = {}
         self._by_key: dict[RuntimeKey, set[ObjectId]] = defaultdict(set)
         self._policies: dict[tuple[str, str], AgentSandboxPolicySpec | Problem] = {}
@@ -131,8 +137,10 @@ class Claims:
     def _sandbox_changed(self, old: SandboxObject | None, new: SandboxObject | None) -> None:
         if new is None:
             concerned = self._unindex(old.id) if old is not None else frozenset()
+            self._recount(concerned)
         else:
             before, after = self._index(self.resolve(new))
+            self._recount(before | after)
             # The pass that made the change need not look again at what it looks at.
             concerned = before ^ after if self.sandboxes.by_us else before | after
         for key in concerned:
@@ -163,11 +171,15 @@ class Claims:
         fresh = self.resolve(claim.sandbox)
         if always or fresh != claim:
             before, after = self._index(fresh)
+            self._recount(before | after)
             for key in before | after:
                 self._enqueue_later(key)
 
     def _index(self, claim: Claim) -> tuple[frozenset[RuntimeKey], frozenset[RuntimeKey]]:
         """Take in a claim; return the keys that it had before, and those that it has now."""
+        former = self._by_id.get(claim.sandbox.id)
+        changed = _changed(former, claim) if former is not None else ()
+        claim = replace(claim, changed=changed) if changed else claim
         before = self._unindex(claim.sandbox.id)
         self._by_id[claim.sandbox.id] = claim
         for key in claim.keys:
@@ -183,3 +195,18 @@ class Claims:
             if not self._by_key[key]:
                 del self._by_key[key]
         return claim.keys
+
+    def _recount(self, keys: Iterable[RuntimeKey]) -> None:
+        if self._tally is not None:
+            for key in keys:
+                self._tally.count(key, [self._by_id[object_id] for object_id in self._by_key.get(key, ())])
+
+
+def _changed(former: Claim, claim: Claim) -> tuple[str, ...]:
+    """Tell which fields were changed since what runs was made, by what was known of that and what is wanted now."""
+    before, after = former.resolution, claim.resolution
+    if after.config is None or after.config_hash == claim.sandbox.status.config_hash:
+        return ()
+    if before.config is None or before.config_hash == after.config_hash:
+        return former.changed
+    return tuple(sorted(differing_fields(before.config, after.config).union(former.changed)))

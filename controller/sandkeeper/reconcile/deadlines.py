@@ -37,13 +37,17 @@ def next_look(moments: Iterable[datetime | None], *, now: datetime, share: float
 
 
 class Deadlines(Generic[K]):
-    """At most one deadline a key. ``on_due`` is called with each key whose time has come."""
+    """At most one deadline a key. ``on_due`` is called with each key whose time has come.
+
+    ``on_lag`` is told how many seconds too late each was told, where that can be said.
+    """
 
     def __init__(
         self,
         *,
         now: Callable[[], datetime],
         on_due: Callable[[K], None],
+        on_lag: Callable[[float], None] = lambda _: None,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._now = now
@@ -51,6 +55,7 @@ class Deadlines(Generic[K]):
         self._seen = now(), ticks()
         self._was_set_back = False
         self._on_due = on_due
+        self._on_lag = on_lag
         self._heap: list[tuple[datetime, int, K]] = []
         self._current: dict[K, tuple[datetime, int]] = {}
         self._sequence = 0
@@ -109,5 +114,7 @@ class Deadlines(Generic[K]):
                 return min(left, _LONGEST_SLEEP)
             heapq.heappop(self._heap)
             del self._current[key]
+            if now is not END:
+                self._on_lag(-left)
             self._on_due(key)
         return _LONGEST_SLEEP

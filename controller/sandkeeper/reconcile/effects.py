@@ -105,18 +105,24 @@ class Effects:
         else:
             backend = Backend(observed.backend) if observed else None
         name = type(effect).__name__
-        logger.info("%s %s on %s", _PARTICIPLES[name], key, backend)
+        why = effect.reason if isinstance(effect, Remove) else None
+        logger.info(
+            "%s %s on %s", _PARTICIPLES[name], key, backend, extra={"reason": why.value} if why else None
+        )
         try:
             seen = await self._do(effect, key=key, order=order, backend=backend)
         except SandkeeperError as error:
-            self.metrics.effects.labels(name, str(backend), error.reason.value).inc()
+            self.metrics.effects[name, str(backend or "none"), error.reason.value].inc()
             # What a setupCommand said is for the user's eyes: it is in the condition.
             message = (
                 error.message if name != "Setup" else f"{len(error.message)} characters, see its condition"
             )
-            logger.warning("%s %s failed: %s: %s", _PARTICIPLES[name], key, error.reason, message)
+            details = {"reason": error.reason.value}
+            logger.warning(
+                "%s %s failed: %s: %s", _PARTICIPLES[name], key, error.reason, message, extra=details
+            )
             raise
-        self.metrics.effects.labels(name, str(backend), "ok").inc()
+        self.metrics.effects[name, str(backend or "none"), "ok"].inc()
         return seen
 
     async def _do(

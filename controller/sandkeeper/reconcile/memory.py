@@ -23,6 +23,7 @@ from sandkeeper.lifecycle import (
     Start,
     next_failure,
 )
+from sandkeeper.lifecycle.churn import Told
 from sandkeeper.runtimes.protocol import Notice
 
 __all__ = ["Memory"]
@@ -48,10 +49,18 @@ class Memory:
     setup_done: str | None = None
     mourned: str | None = None
     """Id of the last runtime whose death was counted as a failure."""
+    died_of: Reason | None = None
+    """Of what that one died."""
     notices: Sequence[Notice] | None = None
     """What is not as it should be in the workspace; None: not known, so what the statuses say may still hold."""
     going: Observed | None = None
     """The last runtime that said why it goes: once it is gone nothing else tells."""
+    told: Told | None = None
+    """What was counted of it; None: this process has not looked at it yet."""
+    was: Reason | None = None
+    """Why there was no runtime when the next one began to be made: it was pruned, or stopped."""
+    wanted_since: float | None = None
+    """Since when (by the queue's clock) a runtime is wanted and not Ready; None: neither, or this is not known."""
 
     def is_backing_off(self, now: datetime) -> bool:
         """Whether the next attempt has to wait."""
@@ -90,7 +99,7 @@ class Memory:
         else:
             return
         if self.mourned != dead:
-            self.mourned = dead
+            self.mourned, self.died_of = dead, reason
             self.failure = _next(self.failure, reason, message, now=now, ran_for=now - made_at)
 
     def succeed(self, effect: Effect) -> None:
@@ -113,7 +122,8 @@ class Memory:
                 )
             return
         if isinstance(effect, (Setup, Start)):
-            self.mourned = effect.id  # it is removed for this failure, not for one more
+            # It is removed for this failure, not for one more.
+            self.mourned, self.died_of = effect.id, error.reason
         if self.failure is not None and self.is_backing_off(now):
             # It was tried before its time, for something else happened: that makes the row no longer.
             self.failure = replace(self.failure, reason=error.reason, message=error.message)

@@ -13,11 +13,13 @@ import os
 import random
 import signal
 import socket
+import time
 from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
+from sandkeeper import __version__
 from sandkeeper.api.errors import SandkeeperError
 from sandkeeper.api.policy import Backend
 from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound
@@ -33,19 +35,24 @@ from sandkeeper.config.operator import OperatorConfig
 from sandkeeper.lifecycle import Removal
 from sandkeeper.reconcile.belonging import Belonging
 from sandkeeper.reconcile.claims import Claims
+from sandkeeper.reconcile.counting import Counting
 from sandkeeper.reconcile.deadlines import Deadlines
 from sandkeeper.reconcile.effects import Effects
 from sandkeeper.reconcile.finalizers import Finalizers
+from sandkeeper.reconcile.gauges import tell_of_cluster, tell_of_keys, tell_of_process
 from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.reconcile.passes import Reconciler
 from sandkeeper.reconcile.queue import KeyedQueue
 from sandkeeper.reconcile.removals import RemovalBudget
 from sandkeeper.reconcile.sources import Sources
+from sandkeeper.reconcile.tally import Tally
 from sandkeeper.runtimes.docker import DockerRuntimes
 from sandkeeper.runtimes.pod.backend import PodRuntimes
 from sandkeeper.runtimes.protocol import Runtimes
 from sandkeeper.telemetry.health import HealthServer
+from sandkeeper.telemetry.logs import reconciling
 from sandkeeper.telemetry.metrics import Metrics
+from sandkeeper.telemetry.tracing import tracer
 
 __all__ = ["Operator", "find_installation"]
 
@@ -82,16 +89,21 @@ class Operator:
         watches = _WATCHED_KINDS * max(1, len(config.watch_namespaces))
         self._connection = Connection(limit=_REQUESTS + watches)
         self._api = KubeApi(self._connection, metrics=self.metrics)
-        self._queue: KeyedQueue[RuntimeKey] = KeyedQueue()
-        self._deadlines: Deadlines[RuntimeKey] = Deadlines(now=_now, on_due=self._queue.add_later)
-        self._claims = Claims(config, enqueue=self._queue.add, enqueue_later=self._queue.add_later)
+        self._queue: KeyedQueue[RuntimeKey] = KeyedQueue(on_take=self.metrics.queue_seconds.observe)
+        self._deadlines: Deadlines[RuntimeKey] = Deadlines(
+            now=_now, on_due=self._queue.add_later, on_lag=self.metrics.deadline_lag.observe
+        )
+        tally = Tally(self.metrics.policies)
+        self._claims = Claims(
+            config, enqueue=self._queue.add, enqueue_later=self._queue.add_later, tally=tally
+        )
         self._sources = Sources(
             api=self._api,
             connection=self._connection,
             claims=self._claims,
             namespaces=config.watch_namespaces,
         )
-        self._events = EventPoster(self._api)
+        self._events = EventPoster(self._api, metrics=self.metrics)
         self._runtimes: Mapping[Backend, Runtimes] = {}
         self._leadership: Leadership | AlwaysLeader = AlwaysLeader()
         self._may_work = asyncio.Event()
@@ -99,6 +111,12 @@ class Operator:
         self._retries: dict[RuntimeKey, int] = {}
         self._seeking: asyncio.Task[None] | None = None
         self._reconciler: Reconciler | None = None
+        self._tracer = tracer(enabled=config.tracing.enabled, version=__version__)
+        tell_of_process(self.metrics, is_leading=lambda: self._leadership.leading)
+        tell_of_cluster(self.metrics, api=self._api, connection=self._connection)
+        tell_of_keys(
+            self.metrics, queue=self._queue, deadlines=self._deadlines, tally=tally, workers=config.workers
+        )
 
     @property
     def missing(self) -> list[str]:
@@ -126,6 +144,7 @@ class Operator:
             stopping.cancel()
             await health.stop()
             await self._connection.close()
+            await asyncio.to_thread(self._tracer.close)
 
     async def _main(self) -> None:
         try:
@@ -162,7 +181,10 @@ class Operator:
         made: dict[Backend, Runtimes] = {}
         if Backend.DOCKER in self._config.backends:
             made[Backend.DOCKER] = DockerRuntimes(
-                settings=self._config.docker, ceilings=self._config.ceilings, installation=installation
+                settings=self._config.docker,
+                ceilings=self._config.ceilings,
+                installation=installation,
+                metrics=self.metrics,
             )
         if Backend.POD in self._config.backends:
             pods = made[Backend.POD] = PodRuntimes(
@@ -204,6 +226,7 @@ class Operator:
             claims=self._claims,
             belonging=Belonging(self._claims, self._runtimes),
             effects=Effects(self._runtimes, self.metrics),
+            counting=Counting(self.metrics),
             keeper=keeper,
             finalizers=Finalizers(keeper=keeper, claims=self._claims, metrics=self.metrics),
             leadership=self._leadership,
@@ -250,7 +273,6 @@ class Operator:
         while not self._stopping.is_set():
             await self._may_work.wait()
             key = await self._queue.get()
-            self.metrics.queue_depth.set(len(self._queue))
             try:
                 if not self._stopping.is_set():
                     await self._look(reconciler, key)
@@ -260,22 +282,38 @@ class Operator:
             await asyncio.sleep(0)
 
     async def _look(self, reconciler: Reconciler, key: RuntimeKey) -> None:
+        about = {"key": str(key), "namespace": key.namespace, "policy": key.policy}
+        with (
+            reconciling(**about) as reconcile_id,
+            self._tracer.span({"reconcileID": reconcile_id, **about}) as span,
+        ):
+            began = time.monotonic()
+            result, rule = await self._pass(reconciler, key)
+            exemplar = {"trace_id": span.trace_id} if span.trace_id is not None else None
+            self.metrics.reconcile_seconds.observe(time.monotonic() - began, exemplar)
+            self.metrics.reconciles[result, rule].inc()
+            span.end(result=result, rule=rule)
+
+    async def _pass(self, reconciler: Reconciler, key: RuntimeKey) -> tuple[str, str]:
+        """Make one pass, and see to it that one that came to no end is made again; return how and by what it ended."""
         try:
-            with self.metrics.pass_seconds.time():
-                rule = await reconciler.look(key)
+            rule = await reconciler.look(key)
         except NotLeader:
             # Whoever leads now looks at everything; and if that is us again, at this key too.
             self._deadlines.set(key, _now() + timedelta(seconds=2))
+            return "not_leader", ""
         except (Conflict, NotFound):
             self._look_again(key)
+            return "conflict", ""
         except (ApiError, SandkeeperError) as error:
             self._retry(key, str(error))
+            return "error", ""
         except Exception:
             logger.exception("A pass over %s failed; it is tried again", key)
             self._retry(key, "see above")
-        else:
-            self._retries.pop(key, None)
-            self.metrics.passes.labels(rule).inc()
+            return "error", ""
+        self._retries.pop(key, None)
+        return "success", rule
 
     def _look_again(self, key: RuntimeKey) -> None:
         """Look at what somebody wrote meanwhile, which is in the cache by now; with a pause if that happens again."""
@@ -283,10 +321,12 @@ class Operator:
             self._retry(key, "the object keeps changing")
         else:
             self._retries[key] = 0
+            self.metrics.retries.inc()
             self._queue.add(key)
 
     def _retry(self, key: RuntimeKey, why: str) -> None:
         count = self._retries[key] = self._retries.get(key, 0) + 1
+        self.metrics.retries.inc()
         delay = min(_FIRST_RETRY * 2 ** min(count, 16), _LONGEST_RETRY)
         delay *= random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
         logger.warning("Trying %s again in %.1f s: %s", key, delay, why)

@@ -42,6 +42,7 @@ from sandkeeper.lifecycle import (
 )
 from sandkeeper.reconcile.belonging import Belonging
 from sandkeeper.reconcile.claims import Claim, Claims, is_private
+from sandkeeper.reconcile.counting import Counting
 from sandkeeper.reconcile.deadlines import Deadlines, next_look
 from sandkeeper.reconcile.effects import Effects
 from sandkeeper.reconcile.finalizers import Finalizers
@@ -53,6 +54,7 @@ from sandkeeper.reconcile.setups import Setups
 from sandkeeper.reconcile.situations import claimant_of, is_paused
 from sandkeeper.reconcile.statuses import paused_status, status_of
 from sandkeeper.runtimes.protocol import Order, Owner
+from sandkeeper.telemetry.logs import about
 
 __all__ = ["Reconciler"]
 
@@ -71,8 +73,6 @@ _NAMESPACE_PAUSE: Final = timedelta(seconds=2)
 """Before a namespace that is not known yet, or a policy that has just arrived, is looked at again."""
 _MENDING_PAUSE: Final = timedelta(seconds=30)
 """Before what belongs to a runtime is looked at again, where it could not be put in order; or what was deleted."""
-_CLOCK_TOLERANCE: Final = 30.0
-"""Seconds that our clock may be off the API server's for removals that depend on time."""
 
 Seen = Observed | Unreachable | None
 
@@ -102,6 +102,7 @@ class Reconciler:
         claims: Claims,
         belonging: Belonging,
         effects: Effects,
+        counting: Counting,
         keeper: Keeper,
         finalizers: Finalizers,
         leadership: Leadership | AlwaysLeader,
@@ -114,6 +115,7 @@ class Reconciler:
         self._api = api
         self._claims = claims
         self._effects = effects
+        self._counting = counting
         self._keeper = keeper
         self._belonging = belonging
         self._finalizers = finalizers
@@ -137,6 +139,8 @@ class Reconciler:
         step = _Step()
         for _ in range(_MOST_STEPS):
             claims = self._belonging.bound(key)
+            if claims:
+                about(sandbox=claims[0].sandbox.name)
             observed = step.seen or await self._observe(key, claims)
             plan = self._decide(key, claims, observed, step)
             effect = plan.effect
@@ -181,7 +185,7 @@ class Reconciler:
                 claimants=tuple(claimant_of(claim, key) for claim in claims),
                 observed=observed,
                 now=now,
-                clock_trusted=self._is_clock_trusted,
+                clock_trusted=self._api.clock.is_trusted,
                 removals_from=step.turn,
                 setup_done=memory.setup_done,
                 fresh=memory.fresh,
@@ -225,6 +229,7 @@ class Reconciler:
         assert effect is not None  # noqa: S101 - for the type checker
         if isinstance(effect, Remove) and not await self._may_remove(key, effect, plan, claims, observed):
             return
+        self._count(key, plan, claims, observed)
         recorded = next((c.sandbox.status.runtime for c in claims if c.sandbox.status.runtime), None)
         there = observed if isinstance(observed, Observed) else None
         if isinstance(effect, Remove) and not effect.announced and _has_died(there):
@@ -243,11 +248,6 @@ class Reconciler:
         except SandkeeperError as error:
             step.seen, step.failed = self._after(effect, error, observed), type(effect)
             self._note_failure(key, effect, error, claims)
-
-    @property
-    def _is_clock_trusted(self) -> bool:
-        offset = self._api.clock.offset
-        return offset is not None and abs(offset) <= _CLOCK_TOLERANCE
 
     async def _may_create(self, key: RuntimeKey, claims: tuple[Claim, ...]) -> bool:
         """Whether something may be made for the namespace, under policies that are certainly the ones that apply."""
@@ -314,6 +314,7 @@ class Reconciler:
             self._memory[key].made = made.id
             self._memory[key].fresh = None if self._effects.may_have_begun(made) else made.id
         self._memory[key].succeed(effect)
+        self._counting.did(key, effect, claims=claims, observed=there, memory=self._memory[key])
         return result
 
     async def _tell(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:
@@ -397,6 +398,7 @@ class Reconciler:
             claims = await self._finalizers.put_on(claims)
         if plan.sharers and not isinstance(observed, Unreachable):
             plan = await self._uphold(key, plan, claims, there)
+        self._count(key, plan, claims, observed)
         lasting = self._lasts(key, plan, turn=step.turn)
         if lasting is None:
             await self._report(key, plan, claims, observed)
@@ -405,7 +407,7 @@ class Reconciler:
         leaving = self._belonging.leaving(key)
         nothing_left = observed is None or bool(claims)  # where others have a claim, it is theirs now
         patience = await self._finalizers.let_go(
-            leaving, nothing_left=nothing_left, now=self._now(), clock_trusted=self._is_clock_trusted
+            leaving, nothing_left=nothing_left, now=self._now(), clock_trusted=self._api.clock.is_trusted
         )
         for claim in self._claims.of(key):
             # A Sandbox that left this key waits for nothing else to tell it so.
@@ -463,16 +465,27 @@ class Reconciler:
             return _failing(plan, failure, self._now())
         return plan
 
+    def _count(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:
+        there = observed if isinstance(observed, Observed) else None
+        memory, asked_at = self._memory[key], self._queue.asked_at(key)
+        self._counting.plan(key, plan, claims=claims, observed=there, memory=memory, asked_at=asked_at)
+
     async def _report(self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen) -> None:
         """Write what is to be said, each on condition that nothing was written since the decision."""
-        now = self._now()
+        now, memory = self._now(), self._memory[key]
         there = observed if isinstance(observed, Observed) else None
+        arrival = self._counting.arrival(plan, claims=claims, observed=there, memory=memory)
         for claim in claims:
             report = plan.reports.get(claim.sandbox.uid)
             if report is not None:
-                notices = self._memory[key].notices
+                notices = memory.notices
                 status = status_of(claim, report, key=key, observed=there, notices=notices, now=now)
-                await self._keeper.write_status(claim.sandbox, status)
+                written = await self._keeper.write_status(claim.sandbox, status)
+                if written and arrival is not None and status.runtime is not None:
+                    self._counting.arrived(key, arrival, observed=there, memory=memory)
+                    arrival = None
+                if report.readiness.ready:
+                    self._counting.ready(there, memory)
             elif is_paused(claim):
                 await self._keeper.write_status(claim.sandbox, paused_status(claim.sandbox, now=now))
 

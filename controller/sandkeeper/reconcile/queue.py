@@ -6,9 +6,11 @@ deadlines at once, or an edited policy, do not hold up whoever comes meanwhile.
 """
 
 import asyncio
+import time
 from collections import deque
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 __all__ = ["KeyedQueue"]
 
@@ -24,16 +26,37 @@ class _Line(IntEnum):
     LATER = 2
 
 
-class KeyedQueue(Generic[K]):
-    """A key that is added while it waits is not added again; while it is worked on, it waits for its turn."""
+class _Turn(NamedTuple):
+    """Moments of a key that is worked on, by the queue's clock."""
 
-    def __init__(self) -> None:
+    asked_at: float
+    taken_at: float
+
+
+class KeyedQueue(Generic[K]):
+    """A key that is added while it waits is not added again; while it is worked on, it waits for its turn.
+
+    ``on_take`` is told how many seconds each key has waited.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_take: Callable[[float], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._on_take = on_take
+        self._clock = clock
+        self.added = 0
+        """How often a key was added that did not wait already."""
         self._lines: tuple[deque[K], ...] = tuple(deque() for _ in _Line)
         """Also of keys that moved up to another by now, or are worked on: those are passed over."""
         self._ready = asyncio.Semaphore(0)
         """Counts the keys that wait and are not worked on."""
         self._waiting: dict[K, _Line] = {}
-        self._working: set[K] = set()
+        self._asked_at: dict[K, float] = {}
+        """Since when they wait."""
+        self._working: dict[K, _Turn] = {}
         self._taken = 0
         self._idle = asyncio.Event()
 
@@ -44,6 +67,16 @@ class KeyedQueue(Generic[K]):
     def working(self) -> int:
         """How many keys are being worked on."""
         return len(self._working)
+
+    def asked_at(self, key: K) -> float:
+        """Return since when a key that is worked on had waited; of any other, the present moment."""
+        turn = self._working.get(key)
+        return turn.asked_at if turn is not None else self._clock()
+
+    def unfinished(self) -> list[float]:
+        """Return how many seconds each of the keys that are worked on has taken so far."""
+        now = self._clock()
+        return [now - turn.taken_at for turn in self._working.values()]
 
     def add_first(self, key: K) -> None:
         """Ask for a look at a key whose work was begun before. Never waits."""
@@ -64,13 +97,14 @@ class KeyedQueue(Generic[K]):
         order = reversed(_Line) if self._taken % _TURN == 0 else _Line
         key = next(key for line in order if (key := self._pop(line)) is not None)
         del self._waiting[key]
-        self._working.add(key)
+        turn = self._working[key] = _Turn(asked_at=self._asked_at.pop(key), taken_at=self._clock())
+        self._on_take(turn.taken_at - turn.asked_at)
         self._idle.clear()
         return key
 
     def done(self, key: K) -> None:
         """Give the key back; if it was added meanwhile, it waits for its turn now."""
-        self._working.discard(key)
+        self._working.pop(key, None)
         if not self._working:
             self._idle.set()
         line = self._waiting.get(key)
@@ -88,6 +122,9 @@ class KeyedQueue(Generic[K]):
         if known is not None and known <= line:
             return
         self._waiting[key] = line
+        if known is None:
+            self.added += 1
+            self._asked_at[key] = self._clock()
         if key not in self._working:
             self._lines[line].append(key)
             if known is None:

@@ -4,13 +4,16 @@
 names what is missing. ``/metrics`` is for Prometheus.
 """
 
+import asyncio
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 __all__ = ["HealthServer"]
 
@@ -57,7 +60,31 @@ class HealthServer:
             return web.Response(status=503, text="".join(f"not yet: {what}\n" for what in missing))
         return web.Response(text="ok\n")
 
-    async def _metrics(self, _request: web.Request) -> web.Response:
-        return web.Response(
-            body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
-        )
+    async def _metrics(self, request: web.Request) -> web.Response:
+        # Exemplars are only in OpenMetrics, which Prometheus asks for.
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        body = await asyncio.to_thread(encode, await _read(self._registry))
+        return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+class _Page(Collector):
+    """Families that were read before."""
+
+    def __init__(self) -> None:
+        self.families: list[Metric] = []
+
+    def collect(self) -> Iterable[Metric]:
+        """Return them."""
+        return self.families
+
+
+async def _read(registry: CollectorRegistry) -> _Page:
+    """Read everything on the event loop, to which the values belong; between two families others have their turn.
+
+    What takes longest, to write it down, a thread does: there may be thousands of lines.
+    """
+    page = _Page()
+    for family in registry.collect():
+        page.families.append(family)
+        await asyncio.sleep(0)
+    return page

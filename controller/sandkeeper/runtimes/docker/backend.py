@@ -28,6 +28,8 @@ from sandkeeper.runtimes.docker.transport import Connect, from_environment
 from sandkeeper.runtimes.docker.watch import Watch
 from sandkeeper.runtimes.docker.workspaces import Workspaces
 from sandkeeper.runtimes.protocol import Notice, OnChange, Order, Owner
+from sandkeeper.telemetry import catalogue
+from sandkeeper.telemetry.metrics import EngineMetrics, Metrics
 
 __all__ = ["DockerRuntimes"]
 
@@ -50,11 +52,17 @@ class DockerRuntimes:
         installation: str,
         *,
         connect: Connect = from_environment,
+        metrics: Metrics | None = None,
     ) -> None:
         self.may_act: Callable[[], None] = _always
         """See the protocol. It is called on threads."""
-        self._engine = Engine(settings, connect=connect, may_act=self._may_act_now)
+        metrics = metrics if metrics is not None else Metrics()
+        self._engine = Engine(
+            settings, connect=connect, may_act=self._may_act_now, metrics=EngineMetrics(metrics)
+        )
         self._watch = Watch(self._engine, installation=installation, sweep_seconds=settings.sweep_seconds)
+        metrics.collect_one(catalogue.ENGINE_UP, self._engine.reachable.is_set)
+        metrics.collect_one(catalogue.ENGINE_CONTAINERS, lambda: len(self._watch.containers))
         self._containers = Containers(
             self._engine, self._watch, installation=installation, timeout=settings.timeout_seconds
         )

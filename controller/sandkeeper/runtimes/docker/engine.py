@@ -24,8 +24,10 @@ from sandkeeper.api.conditions import Reason
 from sandkeeper.api.errors import Transient
 from sandkeeper.config.operator import DockerSettings
 from sandkeeper.runtimes.docker.failures import why_unreachable
+from sandkeeper.runtimes.docker.operations import result_of
 from sandkeeper.runtimes.docker.pool import DaemonPool
-from sandkeeper.runtimes.docker.transport import Connect, from_environment, socket_of
+from sandkeeper.runtimes.docker.transport import Client, Connect, from_environment, socket_of
+from sandkeeper.telemetry.metrics import EngineMetrics
 
 __all__ = ["Backoff", "Engine"]
 
@@ -89,8 +91,10 @@ class Engine:
         *,
         connect: Connect = from_environment,
         may_act: Callable[[], None] = lambda: None,
+        metrics: EngineMetrics | None = None,
     ) -> None:
         self._may_act = may_act
+        self._metrics = metrics
         self._timeout = settings.timeout_seconds
         self._make_client = connect
         self._calls = DaemonPool(size=settings.workers, name="docker-call")
@@ -279,6 +283,8 @@ class Engine:
 
     def _open(self) -> tuple[APIClient, _Told]:
         client = self._make_client(self._timeout)
+        if self._metrics is not None and isinstance(client, Client):
+            client.tell = partial(_count, self._metrics)
         try:
             return client, _ask(client)
         except BaseException:
@@ -332,6 +338,12 @@ class Engine:
         self.drop_client()
         for pool in (self._calls, self._setups, self._beats):
             pool.close()
+
+
+def _count(metrics: EngineMetrics, operation: str, seconds: float, status: int | None) -> None:
+    """Count one request, on the thread that made it."""
+    metrics.seconds[operation,].observe(seconds)
+    metrics.requests[operation, result_of(status)].inc()
 
 
 def _ask(client: APIClient) -> _Told:

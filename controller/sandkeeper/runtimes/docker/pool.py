@@ -7,6 +7,7 @@ from ending. These threads are daemons: they are simply left behind.
 import asyncio
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -23,6 +24,8 @@ class _Job(Generic[T]):
         self._call = call
         self._discard = discard
         self._loop = asyncio.get_running_loop()
+        self._context = copy_context()
+        """What is logged on the thread belongs to the pass that asked."""
         self.future: asyncio.Future[T] = self._loop.create_future()
 
     def run(self) -> None:
@@ -30,7 +33,7 @@ class _Job(Generic[T]):
         if self.future.done():
             return  # whoever asked gave up while it waited for a thread
         try:
-            result = self._call()
+            result = self._context.run(self._call)
         except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to whoever asked
             self._hand_over(self._fail, error)
         else:

@@ -6,6 +6,7 @@ it keeps connections apart by URL, so that calls about different containers neve
 
 import re
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
@@ -16,7 +17,9 @@ from docker.errors import DockerException
 from docker.transport.unixconn import UnixHTTPAdapter, UnixHTTPConnection, UnixHTTPConnectionPool
 from docker.utils import kwargs_from_env
 
-__all__ = ["Connect", "connect_to", "from_environment", "socket_of"]
+from sandkeeper.runtimes.docker.operations import operation_of
+
+__all__ = ["Client", "Connect", "connect_to", "from_environment", "socket_of"]
 
 Connect = Callable[[float], APIClient]
 """Makes a client whose requests end after so many seconds. It may ask the engine for its version."""
@@ -27,6 +30,25 @@ _PREFIX: Final = "http+docker://"
 _VERSION: Final = re.compile(r"\d+\.\d+")
 _IDLE_CONNECTIONS: Final = 64
 """Kept open for the next call; more than there are threads, so that none is opened and closed for one call."""
+
+
+class Client(APIClient):
+    """One that tells of each request what it was for, how many seconds the answer took to begin, and its status."""
+
+    tell: Callable[[str, float, int | None], None] | None = None
+    """Called on the thread that asks; the status is None where there was no answer."""
+
+    def send(self, request: requests.PreparedRequest, **kwargs: Any) -> requests.Response:
+        """Send a request, as a session of requests does."""
+        began, status = time.monotonic(), None
+        try:
+            response = super().send(request, **kwargs)
+            status = response.status_code
+        finally:
+            if self.tell is not None:
+                operation = operation_of(request.method or "", request.url or "")
+                self.tell(operation, time.monotonic() - began, status)
+        return response
 
 
 def from_environment(timeout: float) -> APIClient:
@@ -48,13 +70,13 @@ def socket_of(client: APIClient) -> str | None:
 
 def _connect(url: str, timeout: float, **settings: Any) -> APIClient:
     if not url.startswith(_UNIX):
-        return APIClient(url, version="auto", timeout=timeout, **settings)  # type: ignore[arg-type] # whole seconds
+        return Client(url, version="auto", timeout=timeout, **settings)  # type: ignore[arg-type] # whole seconds
     with requests.Session() as session:
         session.mount(_PREFIX, _Adapter(url, timeout))
         answer = session.get(f"{_PREFIX}localhost/version", timeout=timeout)
         answer.raise_for_status()
         version = _version(answer)
-    client = APIClient(url, version=version, timeout=timeout)  # type: ignore[arg-type] # as above
+    client = Client(url, version=version, timeout=timeout)  # type: ignore[arg-type] # as above
     client.mount(_PREFIX, _Adapter(url, timeout))
     return client
 

@@ -1,0 +1,55 @@
+"""What is told from memory when somebody scrapes: the queue, the runtimes, the clock, the watches."""
+
+from collections.abc import Callable
+from importlib.metadata import version
+from platform import python_version
+from typing import Final
+
+from sandkeeper import __version__
+from sandkeeper.cluster.api import KubeApi
+from sandkeeper.cluster.connection import Connection
+from sandkeeper.config.keys import RuntimeKey
+from sandkeeper.reconcile.deadlines import Deadlines
+from sandkeeper.reconcile.queue import KeyedQueue
+from sandkeeper.reconcile.tally import Tally
+from sandkeeper.telemetry import catalogue
+from sandkeeper.telemetry.metrics import Metrics
+
+__all__ = ["tell_of_cluster", "tell_of_keys", "tell_of_process"]
+
+_SLOTS: Final = 64
+"""Of keys. Without sharding, whoever leads has them all."""
+
+
+def tell_of_keys(
+    metrics: Metrics,
+    *,
+    queue: KeyedQueue[RuntimeKey],
+    deadlines: Deadlines[RuntimeKey],
+    tally: Tally,
+    workers: int,
+) -> None:
+    """Tell what is to be looked at, what is being looked at, and how what was looked at fares."""
+    metrics.collect_one(catalogue.QUEUE_DEPTH, lambda: len(queue))
+    metrics.collect_one(catalogue.QUEUE_ADDS, lambda: queue.added)
+    metrics.collect_one(catalogue.LONGEST_RUNNING, lambda: max(queue.unfinished(), default=0.0))
+    metrics.collect_one(catalogue.UNFINISHED, lambda: sum(queue.unfinished()))
+    metrics.collect_one(catalogue.ACTIVE_WORKERS, lambda: queue.working)
+    metrics.collect_one(catalogue.MAX_WORKERS, lambda: workers)
+    metrics.collect_one(catalogue.DEADLINES, lambda: len(deadlines))
+    metrics.collect(catalogue.RUNTIMES, lambda: tally.counts)
+
+
+def tell_of_cluster(metrics: Metrics, *, api: KubeApi, connection: Connection) -> None:
+    """Tell how the API server is heard."""
+    metrics.collect_one(catalogue.CLOCK_OFFSET, lambda: api.clock.offset)
+    metrics.collect_one(catalogue.CLOCK_TRUSTED, lambda: api.clock.is_trusted)
+    metrics.collect(
+        catalogue.WATCH_AGE, lambda: {(resource,): age for resource, age in connection.watch_ages().items()}
+    )
+
+
+def tell_of_process(metrics: Metrics, *, is_leading: Callable[[], bool]) -> None:
+    """Tell what runs, and how much it looks after."""
+    metrics.collect_one(catalogue.SHARD_SLOTS, lambda: _SLOTS * is_leading())
+    metrics.build[__version__, python_version(), version("kopf")].set(1)
