@@ -30,7 +30,7 @@ _NAVIGATION: Final = {
     "Reference": ["reference/*", "performance", "reliability"],
     "Explanation": ["explanation/design", "explanation/rules-of-life", "explanation/*", "security"],
     "Decisions": ["adr/README"],
-    "Runbooks": ["runbooks/*"],
+    "Runbooks": ["runbooks/README", "runbooks/*"],
 }
 """By its headings: pages, and folders of which each page is shown once. A page that is in none of them is an error."""
 _BELOW: Final = {"adr/README": ["adr/[0-9]*"]}
@@ -38,12 +38,13 @@ _BELOW: Final = {"adr/README": ["adr/[0-9]*"]}
 
 
 def _toctree(entries: list[str], caption: str = "") -> str:
-    """Write entries as Sphinx wants them; nothing where there are no such pages as yet."""
-    found = [entry for entry in entries if any(_DOCS.glob(f"{entry}.md"))]
-    if not found:
+    """Write entries as Sphinx wants them, each page once; nothing where there are none as yet."""
+    found = [page for entry in entries for page in sorted(_DOCS.glob(f"{entry}.md"))]
+    names = dict.fromkeys(f"/{page.relative_to(_DOCS).with_suffix('')}" for page in found)
+    if not names:
         return ""
-    options = [":hidden:", ":glob:", *([f":caption: {caption}"] if caption else [])]
-    return "\n".join(["", "", "```{toctree}", *options, "", *(f"/{entry}" for entry in found), "```", ""])
+    options = [":hidden:", *([f":caption: {caption}"] if caption else [])]
+    return "\n".join(["", "", "```{toctree}", *options, "", *names, "```", ""])
 
 
 def _add_navigation(_app: Sphinx, page: str, source: list[str]) -> None:
