@@ -56,20 +56,23 @@ demo: venv ## Walk through the life of sandboxes, on a real cluster; BACKEND=pod
 demo-down: venv ## Remove all that the demo made
 	@$(DEMO) down
 
-.PHONY: lint types contracts generated check
+.PHONY: lint types contracts generated docs check
 lint: venv ## Check style
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 types: venv ## Check types
 	@$(BIN)/mypy
-	@$(BIN)/mypy tests
+	@$(BIN)/mypy tests docs/conf.py
 contracts: venv ## Check that the arrows between packages point one way
 	@PYTHONPATH=controller:$(PYTHONPATH) $(BIN)/lint-imports --no-cache
 generated: venv ## Check that what is generated from the models is what they generate
 	@$(BIN)/python -m sandkeeper.api.crd --check crds
 	@$(BIN)/python -m sandkeeper.api.reference --check docs/reference
 	@$(BIN)/python -m sandkeeper.cli.reference --check docs/reference
-check: lint types contracts generated ## All checks that need no cluster
+docs: venv ## Build the site of the documents into build/docs; what leads nowhere is an error
+	@rm -rf build/docs
+	@$(BIN)/sphinx-build --fail-on-warning --quiet --fresh-env --doctree-dir build/doctrees docs build/docs
+check: lint types contracts generated docs ## All checks that need no cluster
 
 .PHONY: crds reference
 crds: venv reference ## Generate the CRDs and their reference from the models

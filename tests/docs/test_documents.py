@@ -1,22 +1,19 @@
 """What the documents say is true: commands run, links lead somewhere, every reason and every setting is told."""
 
-import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from sandkeeper.api.conditions import Reason
 from sandkeeper.config.operator import OperatorConfig
-from support.cluster import Cluster
 from support.operator import OperatorProcess, Sandboxes
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+AT_THE_TOP = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+DOCUMENTS = [*AT_THE_TOP, *sorted((ROOT / "docs").rglob("*.md"))]
 
 README = (ROOT / "README.md").read_text()
 APPLY, WAIT = re.search(
@@ -27,8 +24,9 @@ ONE_LINERS = re.findall(
 )
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("document", AT_THE_TOP, ids=lambda path: path.name)
 def test_links_lead_somewhere(document: Path) -> None:
+    # `make docs` follows those of all other documents.
     prose = re.sub(r"`[^`]*`", "", document.read_text())
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
         if not target.startswith("http"):
@@ -61,21 +59,6 @@ def test_every_target_that_is_named_is_there() -> None:
     for document in DOCUMENTS:
         for named in re.findall(r"`make ([a-z-]+)", document.read_text()):
             assert named in targets, f"{document.name}: make {named}"
-
-
-@pytest.fixture
-def shell_env(cluster: Cluster, namespace: str, tmp_path: Path) -> dict[str, str]:
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
-    for context in config["contexts"]:
-        context["context"]["namespace"] = namespace
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(config))
-    path = [str(Path(sys.executable).parent), str(Path(cluster.program).parent), os.environ["PATH"]]
-    return os.environ | {
-        "KUBECONFIG": str(kubeconfig),
-        "DOCKER_HOST": cluster.docker_host,
-        "PATH": os.pathsep.join(path),
-    }
 
 
 @pytest.mark.cluster

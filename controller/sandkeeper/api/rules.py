@@ -36,7 +36,7 @@ class Rule:
     def check(self, value: Any) -> Any:  # noqa: ANN401 - passes on whatever it stands on
         """Return the value, or raise if the rule does not hold for it."""
         if self.holds is not None and not self.holds(value):
-            raise PydanticCustomError("rule", "{message}", {"message": self.message})
+            raise PydanticCustomError("rule", "{message}", {"message": self.message, "field": self.field})
         return value
 
     def as_schema(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The ``sandkeeper`` command: runs the operator, and speaks to Sandboxes for people and for agent gateways.
 
-One module for each subcommand (``run``, ``get``, ``explain``, ``touch``, ``hold``, ``recreate``, ``execute``), and
-beside them what they share:
+One module for each subcommand (``run``, ``get``, ``explain``, ``touch``, ``hold``, ``recreate``, ``execute``,
+``convert``), and beside them what they share:
 
 ``command``        the group that finds them
 ``cluster``        the Sandboxes of one namespace, through the official client
@@ -9,6 +9,7 @@ beside them what they share:
 ``failures``       what went wrong, in words that help
 ``sandboxes``      what a Sandbox says of itself
 ``columns``        lines in columns
+``documents``      objects as YAML
 ``waiting``        until it is ready
 ``attachment``     a command in a sandbox, its streams joined to ours
 ``containers``     such commands in Docker containers

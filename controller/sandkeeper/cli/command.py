@@ -11,6 +11,7 @@ from sandkeeper import __version__
 __all__ = ["main"]
 
 _MODULES: Final[Mapping[str, str]] = {
+    "convert": "convert",
     "exec": "execute",  # exec is a builtin's name
     "explain": "explain",
     "get": "get",

@@ -1,33 +1,20 @@
 """``sandkeeper get``: the Sandboxes, in the columns that kubectl shows, with the reason beside them."""
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 import click
-import yaml
 
 from sandkeeper.cli.cluster import Cluster
 from sandkeeper.cli.columns import aligned
+from sandkeeper.cli.documents import as_yaml
 from sandkeeper.cli.options import speaks_to_cluster
 from sandkeeper.cli.sandboxes import Object
 
 __all__ = ["command"]
 
 _REASON: Final = "Reason"
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes what kubectl would take for a number as well: its YAML is of a later version than the library's."""
-
-
-_Dumper.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$"),
-    list("-+.0123456789"),
-)
-_Dumper.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"0o[0-7]+$"), ["0"])
 
 
 @click.command("get")
@@ -84,5 +71,4 @@ def _print_object(found: Mapping[str, Any], output: str) -> None:
     if output == "json":
         click.echo(json.dumps(found, indent=2, ensure_ascii=False))
     else:
-        text = yaml.dump(dict(found), Dumper=_Dumper, sort_keys=False, allow_unicode=True)
-        click.echo(text, nl=False)
+        click.echo(as_yaml(found), nl=False)
