@@ -120,5 +120,21 @@ def test_who_cannot_watch_any_more_ends_and_says_so(
     assert "Ending" in operator.log.read_text()
 
 
+@pytest.mark.nightly
+@pytest.mark.timeout(1200)
+def test_who_hears_nothing_for_long_though_lists_are_answered_ends_and_says_so(
+    proxy: ApiProxy, operator_factory: OperatorFactory, pod_sandboxes: Sandboxes
+) -> None:
+    """Whatever became of the watch: whoever starts the operator again has another."""
+    operator = operator_factory(env={"KUBECONFIG": str(proxy.kubeconfig)}, **serving_pods()).wait_ready()
+    pod_sandboxes.apply(pod_sandboxes.policy())
+    never = Fate(delay=3600)
+    with proxy.judged_by(lambda asked: never if _is_of_policies(asked) else PASS):
+        proxy.cut()
+        proxy.heal()
+        assert operator.wait_dead(timeout=900) == 1
+    assert "nothing is heard of AgentSandboxPolicies" in operator.log.read_text()
+
+
 def _is_of_policies(asked: Asked) -> bool:
     return asked.verb == "watch" and asked.resource == "agentsandboxpolicies"

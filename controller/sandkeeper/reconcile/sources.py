@@ -8,6 +8,7 @@ compared with a list of our own. It carries metadata only: of what is as it was,
 import asyncio
 import itertools
 import logging
+import math
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,9 @@ _MANY_SECONDS: Final = 300.0
 _RETRY_SECONDS: Final = 10.0
 _SETTLE_SECONDS: Final = 5.0
 """After a listing was noticed: kopf lists page by page, and one list of ours is enough."""
+_DEAF_SECONDS: Final = 300.0
+"""After which a watch that heard nothing is taken for dead: bookmarks come every minute, and kopf renews one that is
+silent for 70 s."""
 _ENDING_SECONDS: Final = 5.0
 """What kopf is given to end in."""
 
@@ -141,7 +145,7 @@ class Sources:
                 group.create_task(lasting(self._keep_exact(source)))
 
     async def _keep_exact(self, source: "_Source") -> None:
-        relisted, listed = source.relisted, True
+        relisted, listed, was_deaf = source.relisted, True, False
         while True:
             usual = _FEW_SECONDS if source.resource in _FEW else _MANY_SECONDS
             pause = (usual if listed else _RETRY_SECONDS) * random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
@@ -153,6 +157,15 @@ class Sources:
                 pass
             relisted.clear()
             listed = await self._compare(source)
+            is_deaf = listed and self._is_deaf(source)
+            if is_deaf and was_deaf:
+                # Twice, for the API server may have come back just now. A process that begins anew watches again.
+                raise RuntimeError(f"nothing is heard of {source.cache.what}, though they can be listed")
+            was_deaf = is_deaf
+
+    def _is_deaf(self, source: "_Source") -> bool:
+        ages = self._connection.watch_ages()
+        return ages.get(source.resource.plural, math.inf) > _DEAF_SECONDS
 
     async def _list(self, source: "_Source") -> bool:
         """Take in a whole list, page by page, so that it is never all in memory; return whether that worked."""
