@@ -158,18 +158,20 @@ def test_agents_come_over_with_what_is_different_for_them() -> None:
             {"mode": "off", "container": {"memory": "2g"}, "id": "reed"},
         ],
     }
-    assert left(conversion).keys() == {
-        "agents.list[0].name",
-        "agents.list[0].tools",
-        "session.store",
-        "channels",
+    told = left(conversion)
+    assert told.keys() == {"agents.list[0].name", "agents.list[0].tools", "session.store", "channels"}
+    assert "its gateway decides" in told["agents.list[0].tools"]
+    assert {told[name] for name in ("agents.list[0].name", "session.store", "channels")} == {
+        "the gateway's own affair"
     }
 
 
 def test_nobody_is_sandboxed_where_nobody_says_so() -> None:
     conversion = convert({})
     assert written(conversion) == {"mode": "off"}
-    assert [remark.field for remark in conversion.assumed] == ["mode"]
+    (mode,) = conversion.assumed
+    assert mode.field == "mode"
+    assert mode.text.startswith("off, as it is there")
 
 
 @pytest.mark.parametrize(
@@ -194,11 +196,20 @@ def test_the_default_workspace_is_given_to_one_agent_or_to_none(
     assert ("agents.defaults.workspace" in left(conversion)) is ("/ws" not in of.values())
 
 
+def test_a_home_that_is_not_known_is_asked_for_wherever_it_stands() -> None:
+    defaults = {"workspace": "~/ws"}
+    told = left(convert({"agents": {"defaults": defaults, "list": [{"id": "rain"}]}}))
+    assert "--home" in told["agents.defaults.workspace"]
+    told = left(convert({"agents": {"list": [{"id": "rain", "workspace": "~"}]}}))
+    assert "--home" in told["agents.list[0].workspace"]
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
         ({"agents": []}, "agents: has to be a mapping of fields"),
         ({"agents": {"list": {}}}, "agents.list: has to be a list"),
+        ({"agents": {"defaults": True}}, "^agents.defaults: has to be a mapping"),
         ({"agents": {"list": ["rain"]}}, r"agents.list\[0\]: has to be a mapping"),
         ({"agents": {"list": [{}]}}, r"agents.list\[0\].id: "),
         ({"agents": {"list": [{"id": "a b"}]}}, r"agents.list\[0\].id: "),
