@@ -5,7 +5,7 @@ SHELL := /bin/bash -euo pipefail
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-export PYTHONPATH := deploy/testbed:deploy/demo
+export PYTHONPATH := deploy/testbed:deploy/demo:deploy/manifests
 TESTBED := $(BIN)/python -m testbed
 DEMO := $(BIN)/python -m demo
 
@@ -65,13 +65,17 @@ contracts: venv ## Check that the arrows between packages point one way
 	@PYTHONPATH=controller:$(PYTHONPATH) $(BIN)/lint-imports --no-cache
 generated: venv ## Check that what is generated from the models is what they generate
 	@$(BIN)/python -m sandkeeper.api.crd --check crds
+	@$(BIN)/python -m sandkeeper.api.crd --check charts/sandkeeper/files/crds
 	@$(BIN)/python -m sandkeeper.api.reference --check docs/reference
+	@$(BIN)/python -m manifests.values_schema --check charts/sandkeeper
 check: lint types contracts generated ## All checks that need no cluster
 
 .PHONY: crds
-crds: venv ## Generate the CRDs and their reference from the models
+crds: venv ## Generate the CRDs, their reference and the schema of the chart's values from the models
 	@$(BIN)/python -m sandkeeper.api.crd --write crds
+	@$(BIN)/python -m sandkeeper.api.crd --write charts/sandkeeper/files/crds
 	@$(BIN)/python -m sandkeeper.api.reference --write docs/reference
+	@$(BIN)/python -m manifests.values_schema --write charts/sandkeeper
 
 # What has to be built and installed, parts of the test bed and images, takes minutes once; a test's time limit is no place for it.
 .PHONY: test-tools

@@ -11,6 +11,7 @@ pytest_plugins = [
     "support.engine",
     "support.groups",
     "support.images",
+    "support.helm",
     "support.nodes",
     "support.operator",
     "support.pods",

@@ -18,6 +18,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "recreate": "recreate",
     "run": "run",
     "touch": "touch",
+    "uninstall": "uninstall",
 }
 
 
