@@ -90,6 +90,7 @@ class Operator:
             connection=self._connection,
             claims=self._claims,
             namespaces=config.watch_namespaces,
+            own_namespace=config.namespace,
         )
         self._events = EventPoster(self._api)
         self._runtimes: Mapping[Backend, Runtimes] = {}
