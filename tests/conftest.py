@@ -13,6 +13,7 @@ pytest_plugins = [
     "support.images",
     "support.helm",
     "support.nodes",
+    "support.rights",
     "support.operator",
     "support.pods",
     "support.proxy",

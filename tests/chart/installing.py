@@ -119,7 +119,9 @@ def acting_as(cluster: Cluster, *, namespace: str, role: str, folder: Path) -> C
         *(f"--clusterrole={role}", f"--serviceaccount={namespace}:{name}"),
     )
     kubeconfig = folder / f"{name}.kubeconfig"
-    kubeconfig.write_text(cluster.kubectl("config", "view", "--minify", "--flatten", "--raw"), encoding="utf-8")
+    kubeconfig.write_text(
+        cluster.kubectl("config", "view", "--minify", "--flatten", "--raw"), encoding="utf-8"
+    )
     theirs = replace(cluster, kubeconfig=kubeconfig)
     token = cluster.kubectl("-n", namespace, "create", "token", name).strip()
     user = theirs.kubectl("config", "view", "-o", "jsonpath={.users[0].name}")

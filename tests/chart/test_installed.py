@@ -1,6 +1,5 @@
 """The chart installed for real: what a platform team would see."""
 
-import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,12 +58,16 @@ def test_who_may_edit_gets_a_sandbox_and_cannot_change_what_it_may_do(
     theirs = Sandboxes(editor, tenant, POD_IMAGE)
     theirs.apply(theirs.sandbox("rain"))
     status = theirs.wait("rain", "Running")
-    assert status["policy"] == f"{sk.namespace}/default", "from where the operator is, which serves it by name only"
+    assert status["policy"] == f"{sk.namespace}/default", (
+        "from where the operator is, which serves it by name only"
+    )
     theirs.touch("rain")
 
     for command in (
         lambda: theirs.apply(theirs.policy()),
-        lambda: theirs.kubectl("patch", "sandbox", "rain", "--subresource=status", "--type=merge", "-p", "{}"),
+        lambda: theirs.kubectl(
+            "patch", "sandbox", "rain", "--subresource=status", "--type=merge", "-p", "{}"
+        ),
         lambda: acting_as(cluster, namespace=tenant, role="view", folder=tmp_path).kubectl(
             "-n", tenant, "delete", "sandbox", "rain"
         ),
@@ -148,12 +151,14 @@ def with_an_engine(cluster: Cluster, sk: Installation) -> dict[str, Any]:
     if cluster.known.provider is not Provider.LOCAL or not socket.is_socket():
         pytest.skip("it needs an engine's socket on the node, which has to be this machine")
     # A directory of the node is nothing that a restricted Pod may have.
-    cluster.kubectl("label", "--overwrite", "namespace", sk.namespace, "pod-security.kubernetes.io/enforce=privileged")
+    cluster.kubectl(
+        "label", "--overwrite", "namespace", sk.namespace, "pod-security.kubernetes.io/enforce=privileged"
+    )
     return {
         "replicaCount": 1,
         "config.backends": ["docker", "pod"],
         "config.defaultBackend": "docker",
-        "docker.socket": {"enabled": True, "path": str(socket), "group": os.stat(socket).st_gid},
+        "docker.socket": {"enabled": True, "path": str(socket), "group": socket.stat().st_gid},
     }
 
 
@@ -161,7 +166,9 @@ Containers = Callable[[], list[Any]]
 
 
 @pytest.fixture
-def on_docker(cluster: Cluster, crds: None, namespace: str, docker_client: docker.DockerClient) -> Iterator[Sandboxes]:
+def on_docker(
+    cluster: Cluster, crds: None, namespace: str, docker_client: docker.DockerClient
+) -> Iterator[Sandboxes]:
     """Sandboxes whose containers go with the test, whether the operator is there or not."""
     try:
         yield Sandboxes(cluster, namespace, BASE)
@@ -186,7 +193,9 @@ def test_containers_run_on_and_nothing_hangs_once_the_operator_is_gone(
     (after,) = containers()
     assert (after.id, after.status) == (before.id, "running")
     assert "finalizers" not in on_docker.get("rain")["metadata"]
-    assert sk.kubectl("get", "leases,jobs,serviceaccounts,roles", "-o", "name").split() == ["serviceaccount/default"]
+    assert sk.kubectl("get", "leases,jobs,serviceaccounts,roles", "-o", "name").split() == [
+        "serviceaccount/default"
+    ]
     on_docker.kubectl("delete", "sandbox", "rain", "--timeout=20s")
 
 
@@ -222,4 +231,6 @@ def test_a_finalizer_of_somebody_else_stays(sk: Installation, cluster: Cluster, 
         sk.uninstall()
         assert on_docker.get("rain")["metadata"]["finalizers"] == ["example.com/theirs"]
     finally:
-        on_docker.kubectl("patch", "sandbox", "rain", "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+        on_docker.kubectl(
+            "patch", "sandbox", "rain", "--type=merge", "-p", '{"metadata": {"finalizers": null}}'
+        )
