@@ -5,7 +5,7 @@ SHELL := /bin/bash -euo pipefail
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-export PYTHONPATH := deploy/testbed:deploy/demo
+export PYTHONPATH := deploy/testbed:deploy/demo:deploy/manifests
 TESTBED := $(BIN)/python -m testbed
 DEMO := $(BIN)/python -m demo
 
@@ -67,16 +67,20 @@ contracts: venv ## Check that the arrows between packages point one way
 	@PYTHONPATH=controller:$(PYTHONPATH) $(BIN)/lint-imports --no-cache
 generated: venv ## Check that what is generated from the models is what they generate
 	@$(BIN)/python -m sandkeeper.api.crd --check crds
+	@$(BIN)/python -m sandkeeper.api.crd --check charts/sandkeeper/files/crds
 	@$(BIN)/python -m sandkeeper.api.reference --check docs/reference
 	@$(BIN)/python -m sandkeeper.cli.reference --check docs/reference
+	@$(BIN)/python -m manifests.values_schema --check charts/sandkeeper
 docs: venv ## Build the site of the documents into build/docs; what leads nowhere is an error
 	@rm -rf build/docs
 	@$(BIN)/sphinx-build --fail-on-warning --quiet --fresh-env --doctree-dir build/doctrees docs build/docs
 check: lint types contracts generated docs ## All checks that need no cluster
 
 .PHONY: crds reference
-crds: venv reference ## Generate the CRDs and their reference from the models
+crds: venv reference ## Generate the CRDs, their reference and the schema of the chart's values from the models
 	@$(BIN)/python -m sandkeeper.api.crd --write crds
+	@$(BIN)/python -m sandkeeper.api.crd --write charts/sandkeeper/files/crds
+	@$(BIN)/python -m manifests.values_schema --write charts/sandkeeper
 reference: venv ## Generate the references of the resources and of the metrics
 	@$(BIN)/python -m sandkeeper.api.reference --write docs/reference
 	@$(BIN)/python -m sandkeeper.cli.reference --write docs/reference

@@ -1,6 +1,7 @@
 """The household that the attacks share."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import docker
 import pytest
@@ -15,15 +16,17 @@ from support.worlds import a_world
 def stage(
     request: pytest.FixtureRequest,
     cluster: Cluster,
-    crds: None,
     docker_client: docker.DockerClient,
     tmp_path_factory: pytest.TempPathFactory,
+    operator_kubeconfig: Path,
 ) -> Iterator[Stage]:
     """One backend after the other, with a household that stays until all tests are done."""
     folder = tmp_path_factory.mktemp("attacks")
     with (
         new_namespace(cluster) as namespace,
-        operators(cluster, docker_client, namespace=namespace, folder=folder) as start,
+        operators(
+            cluster, docker_client, namespace=namespace, folder=folder, kubeconfig=operator_kubeconfig
+        ) as start,
         a_world(
             request.param, cluster=cluster, engine=docker_client, namespace=namespace, start=start
         ) as world,

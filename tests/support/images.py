@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import docker
@@ -16,29 +17,36 @@ from support.engine import run_in
 from testbed import locks, shipped_images
 from testbed.paths import Layout
 
-__all__ = ["Inside", "inside"]
+__all__ = ["Inside", "inside", "loaded"]
 
 _LOADING_SECONDS = 600
 
 
 @contextmanager
-def _loaded(engine: str, name: str) -> Iterator[str]:
-    """Give an engine one of the images under a name that nobody else uses.
-
-    An engine removes an image with the last of its names. So it goes with the last one who had it loaded, and one that
-    has a name of somebody else's stays.
-    """
+def _shipped(engine: str, name: str) -> Iterator[str]:
     if not shipped_images.can_build():
         pytest.skip("building the images needs Linux and root")
     layout = Layout.from_environment(os.environ)
     shipped_images.ensure(layout, os.environ)
-    mine = f"sandkeeper-{name}-{secrets.token_hex(4)}:test"
+    with loaded(engine, shipped_images.archive(layout, name), name=f"sandkeeper-{name}") as image:
+        yield image
+
+
+@contextmanager
+def loaded(engine: str, archive: Path, *, name: str) -> Iterator[str]:
+    """Give an engine the image of an archive under a name that nobody else uses.
+
+    An engine removes an image with the last of its names. So it goes with the last one who had it loaded, and one that
+    has a name of somebody else's stays.
+    """
+    layout = Layout.from_environment(os.environ)
+    mine = f"{name}-{secrets.token_hex(4)}:test"
     client = docker.DockerClient(base_url=engine, timeout=_LOADING_SECONDS)
     lock = layout.state.with_name(f"{layout.state.name}.images.lock")
     try:
         # Until it has its name, another one's removal would take it away.
         with locks.exclusive(lock):
-            shipped_images.load(client, shipped_images.archive(layout, name), mine)
+            shipped_images.load(client, archive, mine)
         try:
             yield mine
         finally:
@@ -51,21 +59,21 @@ def _loaded(engine: str, name: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def base_image(docker_client: docker.DockerClient, cluster: Any) -> Iterator[str]:
     """What sandboxes run by default."""
-    with _loaded(cluster.docker_host, "base") as image:
+    with _shipped(cluster.docker_host, "base") as image:
         yield image
 
 
 @pytest.fixture(scope="session")
 def common_image(docker_client: docker.DockerClient, cluster: Any) -> Iterator[str]:
     """The image for developing software."""
-    with _loaded(cluster.docker_host, "common") as image:
+    with _shipped(cluster.docker_host, "common") as image:
         yield image
 
 
 @pytest.fixture(scope="session")
 def browser_image(docker_client: docker.DockerClient, cluster: Any) -> Iterator[str]:
     """The image with a browser."""
-    with _loaded(cluster.docker_host, "browser") as image:
+    with _shipped(cluster.docker_host, "browser") as image:
         yield image
 
 

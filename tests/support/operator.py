@@ -113,9 +113,17 @@ OperatorFactory = Callable[..., OperatorProcess]
 
 @contextmanager
 def operators(
-    cluster: Any, docker_client: docker.DockerClient, *, namespace: str, folder: Path
+    cluster: Any,
+    docker_client: docker.DockerClient,
+    *,
+    namespace: str,
+    folder: Path,
+    kubeconfig: Path | None = None,
 ) -> Iterator[OperatorFactory]:
-    """Start operators for a namespace; at the end stop them and remove what they made."""
+    """Start operators for a namespace; at the end stop them and remove what they made.
+
+    Without a ``kubeconfig`` of their own they may do whatever the administrator may.
+    """
     started: list[OperatorProcess] = []
 
     def start(
@@ -131,7 +139,7 @@ def operators(
         settings = {"namespace": namespace, "release": "test", "watchNamespaces": [namespace], **config}
         path.write_text(yaml.safe_dump(settings))
         environment = os.environ | {
-            "KUBECONFIG": str(cluster.kubeconfig),
+            "KUBECONFIG": str(kubeconfig or cluster.kubeconfig),
             "DOCKER_HOST": str(cluster.docker_host),
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
         }
@@ -161,10 +169,16 @@ def operators(
 
 @pytest.fixture
 def operator_factory(
-    cluster: Any, crds: Any, namespace: str, docker_client: docker.DockerClient, tmp_path: Path
+    cluster: Any,
+    namespace: str,
+    docker_client: docker.DockerClient,
+    tmp_path: Path,
+    operator_kubeconfig: Path,
 ) -> Iterator[OperatorFactory]:
-    """Start operators for the test's namespace; at the end stop them and remove what they made."""
-    with operators(cluster, docker_client, namespace=namespace, folder=tmp_path) as start:
+    """Start operators for the test's namespace, with the chart's rights; at the end remove what they made."""
+    with operators(
+        cluster, docker_client, namespace=namespace, folder=tmp_path, kubeconfig=operator_kubeconfig
+    ) as start:
         yield start
 
 

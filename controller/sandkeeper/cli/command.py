@@ -19,6 +19,7 @@ _MODULES: Final[Mapping[str, str]] = {
     "recreate": "recreate",
     "run": "run",
     "touch": "touch",
+    "uninstall": "uninstall",
 }
 
 

@@ -102,6 +102,7 @@ class Operator:
             connection=self._connection,
             claims=self._claims,
             namespaces=config.watch_namespaces,
+            own_namespace=config.namespace,
         )
         self._events = EventPoster(self._api, metrics=self.metrics)
         self._runtimes: Mapping[Backend, Runtimes] = {}

@@ -69,11 +69,18 @@ class Sources:
     """Keeps the caches of Namespaces, AgentSandboxPolicies and Sandboxes filled, and what backends add to these."""
 
     def __init__(
-        self, *, api: KubeApi, connection: Connection, claims: Claims, namespaces: Sequence[str] = ()
+        self,
+        *,
+        api: KubeApi,
+        connection: Connection,
+        claims: Claims,
+        namespaces: Sequence[str] = (),
+        own_namespace: str,
     ) -> None:
         self._api = api
         self._connection = connection
         self._namespaces = tuple(namespaces)
+        self._own_namespace = own_namespace
         # In this order: a Sandbox is resolved by the policies and Namespaces that are known.
         self._caches: list[_Source] = [
             _Source(NAMESPACES, claims.namespaces),
@@ -207,12 +214,21 @@ class Sources:
         self, source: "_Source", *, metadata_only: bool = False
     ) -> AsyncIterator[tuple[list[Object], int]]:
         """Yield pages of a list of what is kept, each with the version that it is of."""
-        everywhere = source.resource is NAMESPACES or not self._namespaces
-        for namespace in (None,) if everywhere else self._namespaces:
+        for namespace in self._places(source.resource):
             async for page, version in self._api.pages(
                 source.resource, namespace=namespace, params=source.params, metadata_only=metadata_only
             ):
                 yield page, int(version)
+
+    def _places(self, resource: Resource) -> Sequence[str | None]:
+        """Return the namespaces in which there is something to list; None: all of them."""
+        if resource is NAMESPACES or not self._namespaces:
+            return (None,)
+        if resource is POLICIES and self._own_namespace not in self._namespaces:
+            # A policy there serves the others. It is not watched, for nothing else there is any business of ours: an
+            # edit is found by the next comparison.
+            return (*self._namespaces, self._own_namespace)
+        return self._namespaces
 
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()

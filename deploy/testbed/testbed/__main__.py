@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from testbed import bed, binaries, kwok, progress, shipped_images
+from testbed import bed, binaries, helm, kwok, operator_image, progress, shipped_images
 from testbed.paths import Layout, StatePathTooLongError
 
 if TYPE_CHECKING:
@@ -29,8 +29,11 @@ def main() -> int:
         ("status", "say how every part is; the exit code is 0 if all are well"),
         ("env", 'print the environment for a shell: eval "$(... env)"'),
         ("down", "take away what up made, and nothing else"),
-        ("build", "only build the programs: the local cluster's, and kwok for fake nodes"),
-        ("images", "build the images of sandboxes into the cache; the tests load them from there"),
+        ("build", "only build the programs: the local cluster's, kwok for fake nodes, and Helm"),
+        (
+            "images",
+            "build the images of sandboxes and of the operator into the cache; the tests load them from there",
+        ),
     ):
         made[name] = commands.add_parser(name, help=text, description=text)
     made["up"].add_argument(
@@ -67,16 +70,18 @@ def _run(arguments: argparse.Namespace, layout: Layout) -> int:
     else:
         print(binaries.ensure(layout))
         print(kwok.ensure(layout))
+        print(helm.ensure(layout))
     return 0
 
 
 def _build_images(layout: Layout) -> None:
     if not shipped_images.can_build():
-        progress.say("The images of sandboxes are not built: an engine of our own needs Linux and root")
+        progress.say("The images are not built: an engine of our own needs Linux and root")
         return
     shipped_images.ensure(layout, os.environ)
     for name in shipped_images.TARGETS:
         print(shipped_images.archive(layout, name))
+    print(operator_image.ensure(layout, os.environ))
 
 
 def _print_environment(known: Bed) -> None:

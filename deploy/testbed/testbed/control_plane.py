@@ -6,6 +6,7 @@ does not wait for the disk.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from dataclasses import dataclass
@@ -31,6 +32,22 @@ _READY_SECONDS = 90.0
 _LESS_COLLECTION = {"GOGC": "400", "GOMEMLIMIT": "4GiB"}
 """There is memory to spare, and a fifth of the processors' time went into collecting garbage. Ten thousand Pods would
 make the API server's heap 8 GiB then; beyond the limit it collects more often again."""
+
+
+AUDITED_NAMESPACE = "sandkeeper-audited"
+"""What service accounts of this namespace ask for is written down, and what nobody else asks for."""
+
+_AUDIT_POLICY = json.dumps(
+    {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived", "ResponseStarted"],
+        "rules": [
+            {"level": "Metadata", "userGroups": [f"system:serviceaccounts:{AUDITED_NAMESPACE}"]},
+            {"level": "None"},
+        ],
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -158,6 +175,7 @@ def etcd(layout: Layout, instance: Instance, bin_dir: Path) -> Component:
 def api_server(layout: Layout, instance: Instance, bin_dir: Path, keys: Keys) -> Component:
     """Describe the API server; it is well when its own poststart hooks are through."""
     pki = layout.pki
+    files.ensure(layout.audit_policy, _AUDIT_POLICY)
     return component(
         layout,
         "kube-apiserver",
@@ -187,6 +205,11 @@ def api_server(layout: Layout, instance: Instance, bin_dir: Path, keys: Keys) ->
             # Tests load it on purpose, and one user does all of it.
             "--max-requests-inflight=2000",
             "--max-mutating-requests-inflight=1000",
+            f"--audit-policy-file={layout.audit_policy}",
+            f"--audit-log-path={layout.audit_log}",
+            # Megabytes. A run of all tests makes a few dozen.
+            "--audit-log-maxsize=200",
+            "--audit-log-maxbackup=2",
             # Deleted kinds and namespaces are to be gone soon.
             "--delete-collection-workers=4",
         ),

@@ -77,6 +77,16 @@ class Layout:
         return self.state / "kubeconfig"
 
     @property
+    def audit_policy(self) -> Path:
+        """Whose requests to the API server are written down."""
+        return self.state / "audit-policy.json"
+
+    @property
+    def audit_log(self) -> Path:
+        """One line for each of these."""
+        return self.logs / "audit.log"
+
+    @property
     def engine(self) -> Path:
         """The root of our own Docker engine."""
         return self.state / "docker"

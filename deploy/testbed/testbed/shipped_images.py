@@ -79,7 +79,7 @@ def ensure(layout: Layout, environ: Mapping[str, str]) -> None:
             progress.say(
                 f"Building once, a matter of minutes: {', '.join(TARGETS[name] for name in missing)}"
             )
-            with _engine(layout) as engine:
+            with building_engine(layout) as engine:
                 _build(engine, layout, missing, environ)
         for name in TARGETS:
             archive(layout, name).touch()
@@ -87,7 +87,8 @@ def ensure(layout: Layout, environ: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def _engine(layout: Layout) -> Iterator[Engine]:
+def building_engine(layout: Layout) -> Iterator[Engine]:
+    """Give an engine that builds, has the base image, and goes again with all that it built."""
     packages.ensure()
     host.note()
     # Not below the state folder: there may be no test bed, and the path has to be short.
@@ -113,7 +114,7 @@ def _build(engine: Engine, layout: Layout, names: list[str], environ: Mapping[st
             with progress.step(f"Building {TARGETS[name]}"):
                 _run_script(name, engine, environ)
             with progress.step(f"Keeping {TARGETS[name]}", aloud=False):
-                _keep(client.images.get(TARGETS[name]), archive(layout, name))
+                keep(client.images.get(TARGETS[name]), archive(layout, name))
             kept = archive(layout, name)
             progress.say(f"  {kept.name}: {kept.stat().st_size / 1e6:.0f} MB")
     finally:
@@ -122,7 +123,7 @@ def _build(engine: Engine, layout: Layout, names: list[str], environ: Mapping[st
 
 def _run_script(name: str, engine: Engine, environ: Mapping[str, str]) -> None:
     settings = {key: value for key, value in environ.items() if key not in _CHANGES_WHAT_IS_BUILT}
-    settings |= {"DOCKER_HOST": engine.url, "CA_FILE": _ca_file(environ)}
+    settings |= {"DOCKER_HOST": engine.url, "CA_FILE": ca_file(environ)}
     if name not in _ON_BASE:
         settings["BASE_IMAGE"] = images.BASE
     # An engine that leaves the machine's network alone has no other network that leads anywhere.
@@ -138,13 +139,14 @@ def _run_script(name: str, engine: Engine, environ: Mapping[str, str]) -> None:
         raise RuntimeError(f"{TARGETS[name]} cannot be built:\n{done.stdout[-4000:]}")
 
 
-def _ca_file(environ: Mapping[str, str]) -> str:
+def ca_file(environ: Mapping[str, str]) -> str:
     """Name the certificates that this machine trusts: what it fetches may come through a proxy of its own."""
     named = environ.get("CA_FILE") or environ.get("SSL_CERT_FILE")
     return named or (str(_SYSTEM_CA_FILE) if _SYSTEM_CA_FILE.exists() else "")
 
 
-def _keep(image: Image, target: Path) -> None:
+def keep(image: Image, target: Path) -> None:
+    """Write an image's archive, without a name."""
     draft = target.with_suffix(f".{os.getpid()}")
     try:
         with draft.open("wb") as file:
@@ -165,14 +167,14 @@ def load(client: docker.DockerClient, found: Path, name: str) -> None:
     """Give an engine the image of an archive by this name; what the engine has already only gets the name."""
     repository, _, tag = name.partition(":")
     try:
-        client.api.tag(_id(found), repository, tag)
+        client.api.tag(image_id(found), repository, tag)
     except NotFound:
         with progress.step(f"Loading {found.name}", aloud=False), found.open("rb") as file:
             (image,) = client.images.load(file)
         image.tag(repository, tag)
 
 
-def _id(found: Path) -> str:
+def image_id(found: Path) -> str:
     """Read the id of the image in an archive: it is called after its configuration."""
     with tarfile.open(found) as archived:
         listed = archived.extractfile("manifest.json")

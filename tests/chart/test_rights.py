@@ -1,0 +1,102 @@
+"""What is compared at the end of a whole run: what the chart grants, and what operators asked the API server for."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from support.helm import Helm
+from support.rights import EXCUSED, Record, Right, complaints, granted_by, read_log, roles_of_the_operator
+
+ROOT = Path(__file__).parents[2]
+
+GET = Right("", "pods", "get")
+EXEC = Right("", "pods/exec", "create")
+PATCH = Right("sandkeeper.dev", "sandboxes", "patch")
+
+
+def record(granted: set[Right], used: set[Right], refused: set[Right] | None = None) -> Record:
+    return Record(frozenset(granted), frozenset(used), frozenset(refused or ()))
+
+
+def test_rights_that_are_all_used_are_right() -> None:
+    assert complaints(record({GET, PATCH}, {GET, PATCH}), excused=()) == []
+
+
+def test_a_right_that_nobody_used_is_named() -> None:
+    (said,) = complaints(record({GET, PATCH}, {GET}), excused=())
+    assert (
+        said
+        == "Granted and never used in the whole run: patch sandboxes.sandkeeper.dev; take it out of the chart"
+    )
+
+
+def test_a_right_that_was_wanting_is_named_though_no_test_failed() -> None:
+    (said,) = complaints(record({GET}, {GET}, {PATCH}), excused=())
+    assert said.startswith("Asked for and not granted: patch sandboxes.sandkeeper.dev")
+
+
+def test_an_excuse_holds_only_as_long_as_it_is_needed() -> None:
+    assert complaints(record({GET, EXEC}, {GET}), excused={EXEC}) == []
+    (said,) = complaints(record({GET, EXEC}, {GET, EXEC}), excused={EXEC})
+    assert said.startswith("Used, and excused all the same: create pods/exec")
+
+
+def test_an_api_server_that_writes_nothing_down_proves_nothing() -> None:
+    (said,) = complaints(Record(frozenset({GET}), silent=True))
+    assert "make cluster-down" in said
+
+
+def test_what_several_processes_saw_is_put_together() -> None:
+    one, other = record({GET, PATCH}, {GET}), record({GET, PATCH}, {PATCH}, {EXEC})
+    told = Record.parse(json.loads(json.dumps(other.to_json())))
+    assert told == other
+    assert one | told == record({GET, PATCH}, {GET, PATCH}, {EXEC})
+
+
+def event(user: str, verb: str, resource: str, *, decision: str = "allow", **target: str) -> str:
+    return json.dumps(
+        {
+            "user": {"username": user},
+            "verb": verb,
+            "objectRef": {"resource": resource, **target},
+            "annotations": {"authorization.k8s.io/decision": decision},
+        }
+    )
+
+
+def test_a_log_is_read_for_one_user() -> None:
+    lines = [
+        event("us", "get", "pods", namespace="n"),
+        event("us", "create", "pods", subresource="exec", decision="forbid"),
+        event("us", "patch", "sandboxes", apiGroup="sandkeeper.dev"),
+        event("us-too", "delete", "pods"),
+        json.dumps({"user": {"username": "us"}, "verb": "get", "requestURI": "/api"}),
+    ]
+    allowed, refused = read_log(lines, user="us")
+    assert (set(allowed), set(refused)) == ({GET, PATCH}, {EXEC})
+
+
+@pytest.mark.timeout(900)  # Helm may have to be built
+def test_what_is_excused_is_granted_with_a_reason(renderer: Helm) -> None:
+    assert set(EXCUSED) <= granted_by(roles_of_the_operator(renderer, release="test"))
+    assert all(EXCUSED.values())
+
+
+@pytest.mark.timeout(900)
+def test_the_reference_tells_of_every_right(renderer: Helm) -> None:
+    section = (
+        (ROOT / "docs/reference/operator.md").read_text().partition("\n## What it asks of the cluster\n")[2]
+    )
+    groups = {
+        right.resource: right.group for right in granted_by(roles_of_the_operator(renderer, release="test"))
+    }
+    told: set[Right] = set()
+    for row in re.findall(r"^\| (`.*)$", section.partition("\n## ")[0], re.MULTILINE):
+        resources, verbs, *_ = row.split(" | ")
+        for resource in re.findall(r"`([^`]+)`", resources):
+            told |= {
+                Right(groups.get(resource, "?"), resource, verb) for verb in re.findall(r"[a-z]+", verbs)
+            }
+    assert told == granted_by(roles_of_the_operator(renderer, release="test"))
