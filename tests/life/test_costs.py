@@ -29,6 +29,8 @@ from support.proxy import ApiProxy
 
 pytestmark = [pytest.mark.cluster, pytest.mark.engine, pytest.mark.timeout(600)]
 
+ALL_AT_ONCE: Final = {"maxUnavailable": "100%"}
+"""So that nobody waits for a turn, which would be told."""
 AT_ONCE: Final = 3
 """Sandboxes that each step is done to; the figures are for one."""
 IDLE_SECONDS: Final = 40
@@ -42,9 +44,15 @@ QUIET_AFTER_LONG_SECONDS: Final = 10.0
 CLOCK: Final = frozenset({"get leases", "update leases", "GET /_ping"})
 """What is asked as time passes, whatever Sandboxes there are."""
 OF_POLICIES: Final = frozenset(
-    {"namespaces", "agentsandboxpolicies", "networkpolicies", "persistentvolumeclaims"}
+    {
+        "namespaces",
+        "agentsandboxpolicies",
+        "agentsandboxpolicies/status",
+        "networkpolicies",
+        "persistentvolumeclaims",
+    }
 )
-"""Few, and listed every minute."""
+"""Few, and listed every minute; what is written of policies has tests of its own."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +193,7 @@ async def metered(kind: Kind, folder: Path) -> AsyncIterator[tuple[Stage, Meter]
             template = {**template, "pod": (await stack.enter_async_context(stage.fake_nodes(1))).placement}
         for suffix, windows in life.policies(IDLE_SECONDS).items():
             if kind.policy + suffix != "default":  # which is there already
-                await stage.policy(kind.policy + suffix, **windows, **template)
+                await stage.policy(kind.policy + suffix, **windows, **template, rollout=ALL_AT_ONCE)
         ways = {"KUBECONFIG": str(api.kubeconfig), "DOCKER_HOST": engine.url}
         listened_to = replace(stage, environ=stage.environ | ways)
         operator = await stack.enter_async_context(listened_to.operator(**kind.settings))

@@ -78,6 +78,11 @@ class Tally:
         """Replacements that failed."""
         return self.failed_kept + self.failed_away
 
+    @property
+    def unknown(self) -> int:
+        """Of which cannot be said what is wanted."""
+        return self.total - self.current - self.drifted - self.replacing
+
     def changed(self, member: Member, by: int) -> "Tally":
         """Count one runtime in (1) or out (-1)."""
         standing, failed = member.standing, member.failed is not None

@@ -270,7 +270,7 @@ class Operator:
 
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - the one thing it is told
         self.metrics.leader.set(leading)
-        self._rollouts.lead(leading)
+        self._rollouts.lead(leading=leading)
         if leading:
             self._look_at_everything()
             self._may_work.set()

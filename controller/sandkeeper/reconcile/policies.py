@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+from sandkeeper.api.conditions import PolicyConditionType, Reason
 from sandkeeper.api.policy_status import AgentSandboxPolicyStatus
 from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound
 from sandkeeper.cluster.events import EventPoster
@@ -72,6 +73,9 @@ class Policies:
 
     async def write_due(self) -> None:
         """Write the statuses of which there is news, and whose time has come."""
+        if self._rollouts.is_behind:
+            return
+        self._rollouts.advance()
         for name in sorted(self._rollouts.touched):
             policy = self._claims.policies.get(_id_of(name))
             if policy is None:
@@ -145,12 +149,7 @@ def _to_json(status: AgentSandboxPolicyStatus) -> dict[str, object]:
 
 
 def _is_news(before: AgentSandboxPolicyStatus, after: AgentSandboxPolicyStatus) -> bool:
-    """Whether more changed than how many runtimes there are under a policy at rest."""
-    told, rollout = before.rollout, after.rollout
-    if before.observed_generation != after.observed_generation or told is None or rollout is None:
-        return True
-    conditions = [[(c.type, c.status, c.reason) for c in one.conditions] for one in (before, after)]
-    counts = {"total": 0, "current": 0}
-    return conditions[0] != conditions[1] or told.model_copy(update=counts) != rollout.model_copy(
-        update=counts
-    )
+    """Whether more changed than the counts of a policy at rest."""
+    told, tells = ([(c.type, c.status, c.reason) for c in one.conditions] for one in (before, after))
+    is_at_rest = (PolicyConditionType.PROGRESSING, "False", Reason.ROLLOUT_COMPLETE) in tells
+    return (before.observed_generation, told) != (after.observed_generation, tells) or not is_at_rest

@@ -79,8 +79,8 @@ def _conditions(
         yield PolicyConditionType.READY, "False", Reason.ROLLOUT_BLOCKED, blocked
     else:
         yield PolicyConditionType.READY, "True", Reason.ACCEPTED, "It can be followed."
-    if tally.current == tally.total:
-        message = "Every runtime under it is made as it says."
+    if not progress.rolling and tally.unknown == 0:
+        message = "Every runtime under it is made as it says, or anew because somebody asked."
         yield PolicyConditionType.CURRENT, "True", Reason.UP_TO_DATE, message
     else:
         message = f"{tally.total - tally.current} of {tally.total} runtimes are not made as it says."
@@ -90,7 +90,7 @@ def _conditions(
 
 def _progressing(progress: Progress, limits: RolloutLimits, *, blocked: str, forbidden: bool) -> _Said:
     kind, tally = PolicyConditionType.PROGRESSING, progress.tally
-    if tally.drifted + tally.replacing == 0:
+    if not progress.rolling:
         return kind, "False", Reason.ROLLOUT_COMPLETE, "Nothing waits to be replaced."
     if forbidden:
         message = "The operator's configuration forbids removals (removals: forbidden)."

@@ -8,6 +8,7 @@ is lost with a process, who had leave and did not begin, is found out again by t
 
 import asyncio
 import heapq
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,6 +29,8 @@ __all__ = ["Progress", "Rollouts"]
 
 _TOGETHER: Final = 0.05
 """Seconds in which changes are waited for that come together."""
+_AT_ONCE: Final = 500
+"""Runtimes that are counted in one go, which takes some 25 ms; others have their turn in between."""
 _LONGEST_PAUSE: Final = 30.0
 """Seconds; a clock may be set."""
 _ONE: Final = 1
@@ -45,6 +48,8 @@ class Progress:
     replaced: int = 0
     failed: tuple[Failed, ...] = ()
     stopped: bool = False
+    rolling: bool = False
+    """Something is out of date, or was, and what replaces it is not ready yet."""
     started_at: datetime | None = None
 
 
@@ -96,6 +101,8 @@ class Rollouts:
         self._members: dict[RuntimeKey, tuple[str, Member]] = {}
         self._changed: dict[RuntimeKey, None] = {}
         """Keys of which something changed since they were looked at, in that order."""
+        self._concerned: set[str] = set()
+        """Policies whose counts changed since it was last known whether a rollout begins or ends."""
         self._sequence = 0
         self._wake = asyncio.Event()
         self._leading = False
@@ -115,7 +122,7 @@ class Rollouts:
         self.touched.add(name)
         self._wake.set()
 
-    def lead(self, leading: bool) -> None:  # noqa: FBT001 - the one thing it is told
+    def lead(self, *, leading: bool) -> None:
         """Begin or end to give leave. What others did meanwhile is in the statuses."""
         self._leading = leading
         for group in self._groups.values():
@@ -128,7 +135,7 @@ class Rollouts:
 
     def plans(self, key: RuntimeKey) -> bool:
         """Whether the key has a runtime whose replacement is part of a rollout."""
-        self._count()
+        self._count_one(key)
         found = self._members.get(key)
         return found is not None and found[1].standing in {Standing.DRIFTED, Standing.REPLACING}
 
@@ -137,13 +144,16 @@ class Rollouts:
 
         None: go on. What was announced already goes on, too; and what failed may try again whether it is possible.
         """
-        self._count()
+        self._count_one(key)
         policy, member = self._members[key]
         group = self._groups[policy]
         if member.standing is Standing.REPLACING or (member.failed is not None and not removing):
             return None
         if key not in group.going:
             self._put_in_line(group, key, member)
+            if self.is_behind:
+                return _WAITS_FOR_TURN  # who is the coldest is not known yet
+            self._count()
             self._advance(group)
         if key in group.going:
             return None
@@ -155,7 +165,7 @@ class Rollouts:
 
     def settled(self, key: RuntimeKey, *, waits: bool) -> None:
         """Note that a pass over the key came to its end; ``waits``: it asked for leave, and got none."""
-        self._count()
+        self._count_one(key)
         found = self._members.get(key)
         if found is None or waits:
             return
@@ -165,11 +175,15 @@ class Rollouts:
             self._give_back(group, key)
             self._wake.set()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much has changed that what is known is out of date: it is being counted."""
+        return len(self._changed) > _AT_ONCE
+
     # --- what others read ---------------------------------------------------------------------------------------------
 
     def progress(self, name: str) -> Progress:
         """Tell how far the rollout of a policy is, by the policy's full name."""
-        self._count()
         group = self._groups.get(name)
         if group is None:
             return Progress()
@@ -178,6 +192,7 @@ class Rollouts:
             replaced=len(group.replaced),
             failed=tuple(group.failed.values()),
             stopped=is_stopped(group.tally, self._limits(name)),
+            rolling=group.rolling,
             started_at=group.started_at,
         )
 
@@ -186,7 +201,9 @@ class Rollouts:
 
         Only one who leads has any: they must not be counted twice.
         """
-        for name in tuple(self._groups) if self._leading else ():
+        if not self._leading:
+            return
+        for name in tuple(self._groups):
             found = self.progress(name)
             yield (
                 name.rpartition("/")[2],
@@ -212,6 +229,9 @@ class Rollouts:
                 pass
             await asyncio.sleep(_TOGETHER)
             self._wake.clear()
+            while self.is_behind:
+                self._count(_AT_ONCE)
+                await asyncio.sleep(0)
             if self._leading:
                 self.advance()
 
@@ -337,24 +357,32 @@ class Rollouts:
 
     # --- counting -----------------------------------------------------------------------------------------------------
 
-    def _count(self) -> None:
-        """Look at what changed."""
-        if not self._changed:
+    def _count(self, most: int | None = None) -> None:
+        """Look at what changed, or at so many of it."""
+        for key in list(itertools.islice(self._changed, most)):
+            self._count_one(key)
+        if self._changed:
             return
-        changed, self._changed = self._changed, {}
-        concerned: set[str] = set()
-        for key in changed:
-            before = self._members.get(key)
-            found = standing_of(self._claims.of(key), key=key, now=self._now(), epoch=self._epoch)
-            if found != before:
-                concerned |= {name for name, _ in filter(None, (before, found))}
-                if before is not None:
-                    self._take_out(key, *before, found=found)
-                if found is not None:
-                    self._take_in(key, *found)
-        for name in concerned:
+        for name in self._concerned:
             self._note_beginning(self._groups[name])
-        self.touched |= concerned
+        self._concerned.clear()
+
+    def _count_one(self, key: RuntimeKey) -> None:
+        """Look at the key, if something of it changed."""
+        if key not in self._changed:
+            return
+        del self._changed[key]
+        before = self._members.get(key)
+        found = standing_of(self._claims.of(key), key=key, now=self._now(), epoch=self._epoch)
+        if found == before:
+            return
+        if before is not None:
+            self._take_out(key, *before, found=found)
+        if found is not None:
+            self._take_in(key, *found)
+        names = {name for name, _ in filter(None, (before, found))}
+        self.touched |= names
+        self._concerned |= names
 
     def _take_out(
         self, key: RuntimeKey, name: str, member: Member, *, found: tuple[str, Member] | None
