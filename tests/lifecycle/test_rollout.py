@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lifecycle.situations import HOUR, MINUTE, NOW, ago
 from sandkeeper.config.rollouts import RolloutLimits
-from sandkeeper.lifecycle import Failed, Member, Standing, Tally, is_stopped, room
+from sandkeeper.lifecycle import Counts, Failed, Member, Standing, is_stopped, room
 
 FAILED = Failed(namespace="team", sandbox="rain", reason="ImageMissing")
 
@@ -57,38 +57,38 @@ def test_what_is_counted_in_and_out_again_leaves_nothing() -> None:
         member(Standing.REPLACING, failed=True),
         member(Standing.UNKNOWN),
     ]
-    tally = Tally()
+    counts = Counts()
     for one in kinds:
-        tally = tally.changed(one, 1)
-    assert tally == Tally(total=6, current=1, drifted=2, replacing=2, failed_kept=1, failed_away=1)
-    assert tally.failed == 2
+        counts = counts.changed(one, 1)
+    assert counts == Counts(total=6, current=1, drifted=2, replacing=2, failed_kept=1, failed_away=1)
+    assert counts.failed == 2
     for one in kinds:
-        tally = tally.changed(one, -1)
-    assert tally == Tally()
+        counts = counts.changed(one, -1)
+    assert counts == Counts()
 
 
-@pytest.mark.parametrize("tally", [Tally(failed_kept=1), Tally(failed_away=1)], ids=["kept", "away"])
-def test_one_that_failed_stops_it_unless_that_is_allowed(tally: Tally) -> None:
-    assert is_stopped(tally, limits())
-    assert not is_stopped(tally, limits(max_failed=1))
-    assert not is_stopped(Tally(), limits())
-    assert is_stopped(Tally(failed_kept=1, failed_away=1), limits(max_failed=1))
+@pytest.mark.parametrize("counts", [Counts(failed_kept=1), Counts(failed_away=1)], ids=["kept", "away"])
+def test_one_that_failed_stops_it_unless_that_is_allowed(counts: Counts) -> None:
+    assert is_stopped(counts, limits())
+    assert not is_stopped(counts, limits(max_failed=1))
+    assert not is_stopped(Counts(), limits())
+    assert is_stopped(Counts(failed_kept=1, failed_away=1), limits(max_failed=1))
 
 
 def test_who_is_away_and_who_is_about_to_be_takes_room() -> None:
-    assert room(Tally(total=10), limits(3)) == 3
-    assert room(Tally(total=10, replacing=1), limits(3), going=1) == 1
-    assert room(Tally(total=10, replacing=2), limits(3), going=1) == 0
-    assert room(Tally(total=10, replacing=9), limits(3), going=9) == 0
+    assert room(Counts(total=10), limits(3)) == 3
+    assert room(Counts(total=10, replacing=1), limits(3), going=1) == 1
+    assert room(Counts(total=10, replacing=2), limits(3), going=1) == 0
+    assert room(Counts(total=10, replacing=9), limits(3), going=9) == 0
 
 
 def test_who_failed_takes_no_room_as_far_as_that_is_allowed() -> None:
-    failed = Tally(total=10, replacing=2, failed_away=2)
+    failed = Counts(total=10, replacing=2, failed_away=2)
     assert room(failed, limits(2)) == 0
     assert room(failed, limits(2, max_failed=1)) == 1
     assert room(failed, limits(2, max_failed=2)) == 2
     assert room(failed, limits(2, max_failed=3)) == 2
-    assert room(Tally(total=10, replacing=1, failed_kept=1), limits(2, max_failed=1)) == 1
+    assert room(Counts(total=10, replacing=1, failed_kept=1), limits(2, max_failed=1)) == 1
 
 
 @given(
@@ -104,12 +104,12 @@ def test_never_are_more_away_than_may_be_and_those_that_failed(
 ) -> None:
     failed = min(failed, replacing)
     found = limits(amount, max_failed=max_failed)
-    tally = Tally(total=total, replacing=replacing, failed_away=failed)
-    free = room(tally, found, going=going)
+    counts = Counts(total=total, replacing=replacing, failed_away=failed)
+    free = room(counts, found, going=going)
     assert free >= 0
     if free:
         assert replacing + going + free <= found.most_away(total) + min(failed, max_failed)
-        assert room(tally, found, going=going + 1) == free - 1
+        assert room(counts, found, going=going + 1) == free - 1
 
 
 def test_one_counts_as_replaced_where_it_was_made_anew_for_a_sandbox_that_was_there_before() -> None:

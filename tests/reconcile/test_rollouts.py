@@ -164,8 +164,8 @@ def test_the_coldest_go_first_and_the_next_when_one_is_ready() -> None:
     scene.away("s1")
     scene.away("s2")
     assert scene.new_ones() == []
-    tally = scene.progress.tally
-    assert (tally.total, tally.current, tally.drifted, tally.replacing) == (5, 1, 2, 2)
+    counts = scene.progress.counts
+    assert (counts.total, counts.current, counts.drifted, counts.replacing) == (5, 1, 2, 2)
     assert scene.progress.replaced == 1
 
 
@@ -227,8 +227,8 @@ def test_who_is_not_to_go_is_not_asked(kind: str) -> None:
         case "newer":
             scene.put("one", {**drifted, "configHash": "v9-0123456789abcdef"})
     assert scene.new_ones() == []
-    tally = scene.progress.tally
-    counted = (tally.total, tally.current, tally.drifted)
+    counts = scene.progress.counts
+    counted = (counts.total, counts.current, counts.drifted)
     expected = {"current": (1, 1, 0), "newer": (1, 1, 0), "unresolved": (1, 0, 0)}
     gone = dict.fromkeys(("stopped", "pruned"), (0, 0, 0))
     assert counted == {**expected, **gone}.get(kind, (1, 0, 1))
@@ -327,7 +327,7 @@ def test_the_policys_own_pace_is_even_and_below_the_operators() -> None:
 def test_nobody_goes_where_removals_are_forbidden() -> None:
     scene = crowd(3, forbidden=True)
     assert scene.new_ones() == []
-    assert scene.progress.tally.drifted == 3
+    assert scene.progress.counts.drifted == 3
 
 
 def test_who_begins_anew_counts_who_is_away_by_the_statuses() -> None:
@@ -373,9 +373,9 @@ def test_the_counts_are_told_by_who_leads() -> None:
     scene = crowd(2)
     expected = {"total": 2, "current": 0, "drifted": 2, "replacing": 0, "replaced": 0, "blocked": 0}
     scene.rollouts.advance()
-    assert list(scene.rollouts.counts()) == [("default", expected)]
+    assert list(scene.rollouts.by_state()) == [("default", expected)]
     scene.rollouts.lead(leading=False)
-    assert list(scene.rollouts.counts()) == []
+    assert list(scene.rollouts.by_state()) == []
     assert scene.rollouts.touched == {POLICY}
 
 

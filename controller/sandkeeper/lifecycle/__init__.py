@@ -44,12 +44,13 @@ from sandkeeper.lifecycle.model import (
     Waiting,
     Wanted,
 )
-from sandkeeper.lifecycle.rollout import Failed, Member, Standing, Tally, is_stopped, room
+from sandkeeper.lifecycle.rollout import Counts, Failed, Member, Standing, is_stopped, room
 from sandkeeper.lifecycle.use import mark_of
 
 __all__ = [
     "STEADY",
     "Claimant",
+    "Counts",
     "Create",
     "DeleteClaimants",
     "Desire",
@@ -76,7 +77,6 @@ __all__ = [
     "Standing",
     "Start",
     "Stop",
-    "Tally",
     "Transition",
     "Unreachable",
     "Unresolved",

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from sandkeeper.config.rollouts import RolloutLimits
 
-__all__ = ["Failed", "Member", "Standing", "Tally", "is_stopped", "room"]
+__all__ = ["Counts", "Failed", "Member", "Standing", "is_stopped", "room"]
 
 
 class Standing(StrEnum):
@@ -61,7 +61,7 @@ class Member:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tally:
+class Counts:
     """How many runtimes under a policy stand how."""
 
     total: int = 0
@@ -83,10 +83,10 @@ class Tally:
         """Of which cannot be said what is wanted."""
         return self.total - self.current - self.drifted - self.replacing
 
-    def changed(self, member: Member, by: int) -> "Tally":
+    def changed(self, member: Member, by: int) -> "Counts":
         """Count one runtime in (1) or out (-1)."""
         standing, failed = member.standing, member.failed is not None
-        return Tally(
+        return Counts(
             total=self.total + by,
             current=self.current + by * (standing is Standing.CURRENT),
             drifted=self.drifted + by * (standing is Standing.DRIFTED),
@@ -96,16 +96,16 @@ class Tally:
         )
 
 
-def is_stopped(tally: Tally, limits: RolloutLimits) -> bool:
+def is_stopped(counts: Counts, limits: RolloutLimits) -> bool:
     """Whether more replacements have failed than may: no other begins until one of those comes up, or is given up."""
-    return tally.failed > limits.max_failed
+    return counts.failed > limits.max_failed
 
 
-def room(tally: Tally, limits: RolloutLimits, *, going: int = 0) -> int:
+def room(counts: Counts, limits: RolloutLimits, *, going: int = 0) -> int:
     """Tell how many more may be away. ``going`` are about to be, and are not counted as being replaced yet.
 
     Those that failed, as far as that is allowed, are not counted: otherwise the first of them would stop a rollout that
     has room for one. Where more failed than may, there is room only for what was tried before.
     """
-    away = tally.replacing - min(tally.failed_away, limits.max_failed) + going
-    return max(0, limits.most_away(tally.total) - away)
+    away = counts.replacing - min(counts.failed_away, limits.max_failed) + going
+    return max(0, limits.most_away(counts.total) - away)

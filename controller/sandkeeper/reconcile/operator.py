@@ -39,7 +39,7 @@ from sandkeeper.reconcile.counting import Counting
 from sandkeeper.reconcile.deadlines import Deadlines
 from sandkeeper.reconcile.effects import Effects
 from sandkeeper.reconcile.finalizers import Finalizers
-from sandkeeper.reconcile.gauges import tell_of_cluster, tell_of_keys, tell_of_process
+from sandkeeper.reconcile.gauges import tell_of_cluster, tell_of_keys, tell_of_process, tell_of_rollouts
 from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.reconcile.passes import Reconciler
 from sandkeeper.reconcile.policies import Policies
@@ -54,7 +54,6 @@ from sandkeeper.runtimes.protocol import Runtimes
 from sandkeeper.telemetry.health import HealthServer
 from sandkeeper.telemetry.logs import reconciling
 from sandkeeper.telemetry.metrics import Metrics
-from sandkeeper.telemetry.rollouts import RolloutMetrics
 from sandkeeper.telemetry.tracing import tracer
 
 __all__ = ["Operator", "find_installation"]
@@ -111,7 +110,6 @@ class Operator:
             epoch=EPOCH,
             forbidden=self._forbidden,
         )
-        RolloutMetrics(self.metrics.registry, read=self._rollouts.counts, forbidden=self._forbidden)
         self._sources = Sources(
             api=self._api,
             connection=self._connection,
@@ -137,6 +135,7 @@ class Operator:
         self._reconciler: Reconciler | None = None
         self._tracer = tracer(enabled=config.tracing.enabled, version=__version__)
         tell_of_process(self.metrics, is_leading=lambda: self._leadership.leading)
+        tell_of_rollouts(self.metrics, rollouts=self._rollouts, forbidden=self._forbidden)
         tell_of_cluster(self.metrics, api=self._api, connection=self._connection)
         tell_of_keys(
             self.metrics, queue=self._queue, deadlines=self._deadlines, tally=tally, workers=config.workers

@@ -33,7 +33,7 @@ def policy_status(
     now: datetime,
 ) -> AgentSandboxPolicyStatus:
     """Build the whole status. ``now`` goes only into times of transition."""
-    tally = progress.tally
+    counts = progress.counts
     before = {condition.type: condition for condition in policy.status.conditions}
     now = now.replace(microsecond=0)  # as Kubernetes writes it
     conditions = []
@@ -53,12 +53,12 @@ def policy_status(
         observed_generation=policy.generation,
         conditions=conditions,
         rollout=RolloutProgress(
-            total=tally.total,
-            current=tally.current,
-            drifted=tally.drifted,
-            replacing=tally.replacing,
+            total=counts.total,
+            current=counts.current,
+            drifted=counts.drifted,
+            replacing=counts.replacing,
             replaced=progress.replaced,
-            blocked=tally.failed,
+            blocked=counts.failed,
             started_at=progress.started_at,
         ),
     )
@@ -72,24 +72,24 @@ def _conditions(
     *,
     forbidden: bool,
 ) -> Iterator[_Said]:
-    tally, blocked = progress.tally, _blocked(policy, progress)
+    counts, blocked = progress.counts, _blocked(policy, progress)
     if problem is not None:
         yield PolicyConditionType.READY, "False", problem.reason, problem.message
     elif progress.stopped:
         yield PolicyConditionType.READY, "False", Reason.ROLLOUT_BLOCKED, blocked
     else:
         yield PolicyConditionType.READY, "True", Reason.ACCEPTED, "It can be followed."
-    if not progress.rolling and tally.unknown == 0:
+    if not progress.rolling and counts.unknown == 0:
         message = "Every runtime under it is made as it says, or anew because somebody asked."
         yield PolicyConditionType.CURRENT, "True", Reason.UP_TO_DATE, message
     else:
-        message = f"{tally.total - tally.current} of {tally.total} runtimes are not made as it says."
+        message = f"{counts.total - counts.current} of {counts.total} runtimes are not made as it says."
         yield PolicyConditionType.CURRENT, "False", Reason.OUT_OF_DATE, message
     yield _progressing(progress, limits, blocked=blocked, forbidden=forbidden)
 
 
 def _progressing(progress: Progress, limits: RolloutLimits, *, blocked: str, forbidden: bool) -> _Said:
-    kind, tally = PolicyConditionType.PROGRESSING, progress.tally
+    kind, counts = PolicyConditionType.PROGRESSING, progress.counts
     if not progress.rolling:
         return kind, "False", Reason.ROLLOUT_COMPLETE, "Nothing waits to be replaced."
     if forbidden:
@@ -99,7 +99,7 @@ def _progressing(progress: Progress, limits: RolloutLimits, *, blocked: str, for
         return kind, "False", Reason.ROLLOUT_BLOCKED, blocked
     if limits.paused:
         return kind, "False", Reason.ROLLOUT_PAUSED, "The policy holds back replacements (rollout.paused)."
-    message = f"{tally.drifted} wait until they are cold and it is their turn; {tally.replacing} are being replaced."
+    message = f"{counts.drifted} wait until they are cold and it is their turn; {counts.replacing} are being replaced."
     return kind, "True", Reason.ROLLING_OUT, message
 
 

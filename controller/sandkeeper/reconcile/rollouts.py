@@ -7,7 +7,6 @@ is lost with a process, who had leave and did not begin, is found out again by t
 """
 
 import asyncio
-import heapq
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,8 +18,9 @@ from sandkeeper.api.policy import AgentSandboxPolicySpec
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.operator import RemovalRate
 from sandkeeper.config.rollouts import RolloutLimits, rollout_limits
-from sandkeeper.lifecycle import Failed, Member, Standing, Tally, Waiting, is_stopped, room
+from sandkeeper.lifecycle import Counts, Failed, Member, Standing, Waiting, is_stopped, room
 from sandkeeper.reconcile.claims import Claims, is_private
+from sandkeeper.reconcile.coldest import ColdestFirst
 from sandkeeper.reconcile.objects import PolicyObject
 from sandkeeper.reconcile.removals import RemovalBudget
 from sandkeeper.reconcile.standing import standing_of
@@ -44,7 +44,7 @@ _WAITS_FOR_TURN: Final = Waiting(
 class Progress:
     """How far one rollout is."""
 
-    tally: Tally = field(default_factory=Tally)
+    counts: Counts = field(default_factory=Counts)
     replaced: int = 0
     failed: tuple[Failed, ...] = ()
     stopped: bool = False
@@ -60,11 +60,9 @@ class _Group:
     name: str
     started_at: datetime | None = None
     rolling: bool = False
-    tally: Tally = field(default_factory=Tally)
-    waiting: dict[RuntimeKey, tuple[datetime, int]] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    waiting: ColdestFirst[RuntimeKey] = field(default_factory=ColdestFirst)
     """Who would go, if it were their turn."""
-    heap: list[tuple[datetime, int, RuntimeKey]] = field(default_factory=list)
-    """The same, the coldest first; and some who wait no longer, or no longer so."""
     going: set[RuntimeKey] = field(default_factory=set)
     """Who has leave, and did not announce it yet."""
     failed: dict[RuntimeKey, Failed] = field(default_factory=dict)
@@ -103,7 +101,6 @@ class Rollouts:
         """Keys of which something changed since they were looked at, in that order."""
         self._concerned: set[str] = set()
         """Policies whose counts changed since it was last known whether a rollout begins or ends."""
-        self._sequence = 0
         self._wake = asyncio.Event()
         self._leading = False
         self.touched: set[str] = set()
@@ -150,7 +147,7 @@ class Rollouts:
         if member.standing is Standing.REPLACING or (member.failed is not None and not removing):
             return None
         if key not in group.going:
-            self._put_in_line(group, key, member)
+            group.waiting.put(key, member.last_use)
             if self.is_behind:
                 return _WAITS_FOR_TURN  # who is the coldest is not known yet
             self._count()
@@ -158,7 +155,7 @@ class Rollouts:
         if key in group.going:
             return None
         if member.failed is not None and self._may_try_again(group, member):
-            group.waiting.pop(key, None)
+            group.waiting.discard(key)
             group.going.add(key)
             return None
         return self._why(group, key)
@@ -170,7 +167,7 @@ class Rollouts:
         if found is None or waits:
             return
         group = self._groups[found[0]]
-        group.waiting.pop(key, None)  # it does not want to go: it is in use, or held, or what not
+        group.waiting.discard(key)  # it does not want to go: it is in use, or held, or what not
         if key in group.going:
             self._give_back(group, key)
             self._wake.set()
@@ -188,16 +185,16 @@ class Rollouts:
         if group is None:
             return Progress()
         return Progress(
-            tally=group.tally,
+            counts=group.counts,
             replaced=len(group.replaced),
             failed=tuple(group.failed.values()),
-            stopped=is_stopped(group.tally, self._limits(name)),
+            stopped=is_stopped(group.counts, self._limits(name)),
             rolling=group.rolling,
             started_at=group.started_at,
         )
 
-    def counts(self) -> Iterator[tuple[str, dict[str, int]]]:
-        """Iterate over the policies that have or had runtimes, by the last part of their names, each with its counts.
+    def by_state(self) -> Iterator[tuple[str, dict[str, int]]]:
+        """Tell of each policy, by the last part of its name, how many of its runtimes stand how.
 
         Only one who leads has any: they must not be counted twice.
         """
@@ -208,12 +205,12 @@ class Rollouts:
             yield (
                 name.rpartition("/")[2],
                 {
-                    "total": found.tally.total,
-                    "current": found.tally.current,
-                    "drifted": found.tally.drifted,
-                    "replacing": found.tally.replacing,
+                    "total": found.counts.total,
+                    "current": found.counts.current,
+                    "drifted": found.counts.drifted,
+                    "replacing": found.counts.replacing,
                     "replaced": found.replaced,
-                    "blocked": found.tally.failed,
+                    "blocked": found.counts.failed,
                 },
             )
 
@@ -249,7 +246,7 @@ class Rollouts:
 
     def _advance(self, group: _Group) -> None:
         limits = self._limits(group.name)
-        stopped = is_stopped(group.tally, limits)
+        stopped = is_stopped(group.counts, limits)
         if stopped:
             self._recall(group)
         if stopped is not group.stopped:
@@ -259,11 +256,11 @@ class Rollouts:
         group.next_at = None
         if stopped or self._forbidden:
             return
-        while group.waiting and room(group.tally, limits, going=len(group.going)) > 0:
+        while group.waiting and room(group.counts, limits, going=len(group.going)) > 0:
             group.next_at = self._draw(group, limits)
             if group.next_at is not None:
                 return
-            key = self._next(group)
+            key = group.waiting.take()
             group.going.add(key)
             self._enqueue(key)
 
@@ -271,16 +268,16 @@ class Rollouts:
         """Take leave back from those who did not begin."""
         for key in [key for key in group.going if self._members[key][1].failed is None]:
             self._give_back(group, key)
-            self._put_in_line(group, key, self._members[key][1])
+            group.waiting.put(key, self._members[key][1].last_use)
 
     def _may_try_again(self, group: _Group, member: Member) -> bool:
         """Whether one that failed, and could be made by now, may go: as if it had not failed."""
         limits = self._limits(group.name)
-        others = group.tally.changed(member, -1)
+        others = group.counts.changed(member, -1)
         if (
             self._forbidden
             or is_stopped(others, limits)
-            or room(group.tally, limits, going=len(group.going)) < 1
+            or room(group.counts, limits, going=len(group.going)) < 1
         ):
             return False
         return self._draw(group, limits) is None
@@ -333,28 +330,6 @@ class Rollouts:
         namespace, _, own = name.partition("/")
         return self._claims.policies.get((namespace, own))
 
-    # --- who waits ----------------------------------------------------------------------------------------------------
-
-    def _put_in_line(self, group: _Group, key: RuntimeKey, member: Member) -> None:
-        known = group.waiting.get(key)
-        if known is not None and known[0] == member.last_use:
-            return
-        self._sequence += 1
-        group.waiting[key] = (member.last_use, self._sequence)
-        heapq.heappush(group.heap, (member.last_use, self._sequence, key))
-        if len(group.heap) > 2 * len(group.waiting) + 64:  # mostly such as wait no longer
-            group.heap = [(last_use, number, known) for known, (last_use, number) in group.waiting.items()]
-            heapq.heapify(group.heap)
-
-    @staticmethod
-    def _next(group: _Group) -> RuntimeKey:
-        """Take the coldest out of the line."""
-        while True:
-            last_use, number, key = heapq.heappop(group.heap)
-            if group.waiting.get(key) == (last_use, number):
-                del group.waiting[key]
-                return key
-
     # --- counting -----------------------------------------------------------------------------------------------------
 
     def _count(self, most: int | None = None) -> None:
@@ -388,10 +363,10 @@ class Rollouts:
         self, key: RuntimeKey, name: str, member: Member, *, found: tuple[str, Member] | None
     ) -> None:
         group = self._groups[name]
-        group.tally = group.tally.changed(member, -1)
+        group.counts = group.counts.changed(member, -1)
         group.failed.pop(key, None)
         group.replaced.discard(key)
-        group.waiting.pop(key, None)
+        group.waiting.discard(key)
         del self._members[key]
         if key not in group.going:
             return
@@ -403,13 +378,13 @@ class Rollouts:
     def _take_in(self, key: RuntimeKey, name: str, member: Member) -> None:
         group = self._groups.get(name) or self._open(name)
         self._members[key] = name, member
-        group.tally = group.tally.changed(member, 1)
+        group.counts = group.counts.changed(member, 1)
         if member.failed is not None:
             group.failed[key] = member.failed
         if group.started_at is not None and member.was_replaced_since(group.started_at):
             group.replaced.add(key)
         if member.may_go and key not in group.going:
-            self._put_in_line(group, key, member)
+            group.waiting.put(key, member.last_use)
 
     # --- beginnings ---------------------------------------------------------------------------------------------------
 
@@ -433,9 +408,9 @@ class Rollouts:
 
     def _note_beginning(self, group: _Group) -> None:
         """Note that a rollout begins: something is out of date, and nothing was before."""
-        if group.tally.drifted > 0 and not group.rolling:
+        if group.counts.drifted > 0 and not group.rolling:
             group.rolling = True
             group.started_at = self._now().replace(microsecond=0)
             group.replaced.clear()
-        elif group.tally.drifted + group.tally.replacing == 0:
+        elif group.counts.drifted + group.counts.replacing == 0:
             group.rolling = False
