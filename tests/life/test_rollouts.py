@@ -283,3 +283,40 @@ def test_a_default_that_is_held_back_waits_and_what_is_asked_for_does_not(
         status = fleet.wait_policy("Progressing", "False", "RolloutPaused")
         assert status["rollout"]["drifted"] == 16
     assert sorted(history.replaced()[1:]) == NAMES[10:13]
+
+
+@pytest.mark.engine
+def test_it_stops_at_an_image_that_is_not_there_and_takes_nothing_away(
+    sandboxes: Sandboxes, operator_factory: OperatorFactory, containers: Callable[[], list[Any]]
+) -> None:
+    names = [f"a{number}" for number in range(5)]
+    operator_factory(replacements=QUICK, lease=False).wait_ready()
+    sandboxes.apply(sandboxes.policy(hotWindowSeconds=1, rollout={"maxUnavailable": "100%"}))
+    sandboxes.apply(*(sandboxes.sandbox(name) for name in names))
+    for name in names:
+        sandboxes.wait(name, "Running")
+    before = {one.id for one in containers()}
+    missing = sandboxes.policy(
+        container={"image": "no/such:image"}, hotWindowSeconds=1, rollout={"maxUnavailable": 1}
+    )
+    sandboxes.apply(missing)
+
+    def reasons() -> list[str]:
+        return sorted(sandboxes.condition(name, "Drifted")[1] for name in names)
+
+    expected = ["ReplacementBlocked", *["RolloutBlocked"] * 4]
+    wait_for(
+        lambda: reasons() == expected, what="one is tried, and the others wait", tell=lambda: str(reasons())
+    )
+    (tried,) = [name for name in names if sandboxes.condition(name, "Drifted")[1] == expected[0]]
+    for name in names:
+        assert sandboxes.condition(name) == ("True", "Running")
+        if name != tried:
+            assert f": {tried} (ReplacementBlocked)." in message(sandboxes.status(name), "Drifted")
+    assert {one.id for one in containers()} == before
+
+    sandboxes.apply(sandboxes.policy(container={"env": {"A": "b"}}, hotWindowSeconds=1))
+    for name in names:
+        wait_for(lambda name=name: sandboxes.condition(name, "Drifted") == ("", ""), what=f"{name} is new")  # type: ignore[misc]
+        sandboxes.wait(name, "Running")
+    assert not before & {one.id for one in containers()}

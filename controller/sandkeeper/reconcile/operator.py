@@ -217,6 +217,7 @@ class Operator:
                 api=self._api,
                 connection=self._connection,
                 is_live=self._claims.is_live,
+                removals_forbidden=self._forbidden,
             )
             for resource, cache in pods.watched:
                 self._sources.also(resource, cache, selector=pods.selector)

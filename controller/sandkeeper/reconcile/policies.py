@@ -27,7 +27,7 @@ from sandkeeper.reconcile.policy_status import news_in, policy_status
 from sandkeeper.reconcile.rollouts import Rollouts
 from sandkeeper.reconcile.statuses import merge_patch
 
-__all__ = ["Policies"]
+__all__ = ["Policies", "is_news"]
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class Policies:
                 self._rollouts.touched.discard(name)
                 continue
             since = time.monotonic() - self._written.get(name, float("-inf"))
-            if since >= (_NEWS_SECONDS if _is_news(policy.status, status) else _COUNTS_SECONDS):
+            if since >= (_NEWS_SECONDS if is_news(policy.status, status) else _COUNTS_SECONDS):
                 self._rollouts.touched.discard(name)
                 await self._write(policy, status)
 
@@ -148,7 +148,7 @@ def _to_json(status: AgentSandboxPolicyStatus) -> dict[str, object]:
     return status.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _is_news(before: AgentSandboxPolicyStatus, after: AgentSandboxPolicyStatus) -> bool:
+def is_news(before: AgentSandboxPolicyStatus, after: AgentSandboxPolicyStatus) -> bool:
     """Whether more changed than the counts of a policy at rest."""
     told, tells = ([(c.type, c.status, c.reason) for c in one.conditions] for one in (before, after))
     is_at_rest = (PolicyConditionType.PROGRESSING, "False", Reason.ROLLOUT_COMPLETE) in tells
