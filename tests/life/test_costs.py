@@ -35,6 +35,8 @@ AT_ONCE: Final = 3
 """Sandboxes that each step is done to; the figures are for one."""
 IDLE_SECONDS: Final = 40
 """Enough for what comes before, however slow the machine is."""
+EVENTS_OF_POLICIES: Final = 2
+"""That a rollout begins, and that it is complete, may be told in any step: fewer than one for each Sandbox."""
 LONG_SECONDS: Final = 2.0
 """What takes longer is told in statuses and looked into, which costs more: it cannot be counted."""
 QUIET_SECONDS: Final = 1.5
@@ -68,6 +70,7 @@ class Cost:
         """Whether it is what was found of several Sandboxes."""
         exactly = Counter({call: each * AT_ONCE for call, each in self.exactly.items()})
         at_most = Counter({call: each * AT_ONCE for call, each in self.at_most.items()})
+        at_most["create events"] += EVENTS_OF_POLICIES
         return exactly <= found and found - exactly <= at_most and passes <= self.passes * AT_ONCE
 
 

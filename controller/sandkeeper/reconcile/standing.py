@@ -70,10 +70,10 @@ def _holds(claim: Claim, key: RuntimeKey) -> bool:
 def _standing(
     ruler: Claim, runtime: RuntimeRecord | None, *, holders: Sequence[Claim], key: RuntimeKey, epoch: int
 ) -> Standing:
-    if ruler.resolution.problem is not None:
-        return Standing.UNKNOWN
     if any(claim.sandbox.status.removing is not None for claim in holders):
         return Standing.REPLACING
+    if ruler.resolution.problem is not None:
+        return Standing.UNKNOWN
     made_from = ruler.sandbox.status.config_hash or ""
     if runtime is None:
         return Standing.UNKNOWN
