@@ -112,6 +112,24 @@ def _policies() -> Iterator[Refusal]:
         "star within an image name", {"limits": {"images": ["a*b"]}}, "spec.limits.images[0]", "should match"
     )
     yield from _limits()
+    for amount, text in (
+        (0, "greater than or equal to 1"),
+        (-1, "greater than or equal to 1"),
+        ("0%", "should match"),
+        ("101%", "should match"),
+        ("25", "should match"),
+        ("", "should match"),
+        (True, "of type integer,string"),
+        (2.5, "of type integer,string"),
+    ):
+        yield refuse(
+            f"{amount!r} may be away",
+            {"rollout": {"maxUnavailable": amount}},
+            "spec.rollout.maxUnavailable",
+            text,
+        )
+    yield refuse("no rate", {"rollout": {"perMinute": 0}}, "spec.rollout.perMinute", "than or equal to 1")
+    yield refuse("less than none", {"rollout": {"maxFailed": -1}}, "spec.rollout.maxFailed", "or equal to 0")
     yield refuse(
         "same agent twice", {"agents": [{"id": "a"}, {"id": "a"}]}, "spec.agents[1]", "Duplicate value"
     )

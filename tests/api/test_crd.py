@@ -17,6 +17,8 @@ from sandkeeper.api.rules import EXTENSION
 
 COMMITTED = Path(__file__).resolve().parents[2] / "crds"
 
+INT_OR_STRING = "x-kubernetes-int-or-string"
+
 ANNOTATION_LIMIT = 262_144
 """Bytes of all annotations together. `kubectl apply` puts the whole object into one of them."""
 
@@ -41,8 +43,8 @@ def test_every_string_list_and_map_has_a_bound(resource: Resource) -> None:
         path
         for path, field in own_fields(resource)
         if (
-            (field["type"] == "string" and not field.keys() & {"maxLength", "enum", "format"})
-            or (field["type"] == "array" and "maxItems" not in field)
+            (field.get("type") == "string" and not field.keys() & {"maxLength", "enum", "format"})
+            or (field.get("type") == "array" and "maxItems" not in field)
             or ("additionalProperties" in field and "maxProperties" not in field)
         )
     ]
@@ -51,7 +53,11 @@ def test_every_string_list_and_map_has_a_bound(resource: Resource) -> None:
 
 @both_kinds
 def test_every_number_has_a_lower_bound(resource: Resource) -> None:
-    numbers = {path: field for path, field in own_fields(resource) if field["type"] in {"integer", "number"}}
+    numbers = {
+        path: field
+        for path, field in own_fields(resource)
+        if field.get("type") in {"integer", "number"} or INT_OR_STRING in field
+    }
     assert numbers
     assert [path for path, field in numbers.items() if "minimum" not in field] == []
 
@@ -61,11 +67,14 @@ def test_the_schema_is_structural(resource: Resource) -> None:
     known = {
         "description", "type", "format", "default", "enum", "pattern", "minLength", "maxLength", "minimum",
         "maximum", "minItems", "maxItems", "maxProperties", "required", "properties", "additionalProperties",
-        "items", "x-kubernetes-list-type", "x-kubernetes-list-map-keys", EXTENSION,
+        "items", "x-kubernetes-list-type", "x-kubernetes-list-map-keys", INT_OR_STRING, EXTENSION,
     }  # fmt: skip
     for path, field in own_fields(resource):
         assert field.keys() <= known, path
-        assert field["type"] in {"object", "array", "string", "integer", "number", "boolean"}, path
+        if INT_OR_STRING in field:
+            assert "type" not in field, path
+        else:
+            assert field["type"] in {"object", "array", "string", "integer", "number", "boolean"}, path
         assert not ("properties" in field and "additionalProperties" in field), path
 
 

@@ -109,7 +109,19 @@ def test_the_columns_show_what_was_applied(cluster: Cluster, namespace: str) -> 
 
     apply_example(cluster, namespace, "policy-carried-over")
     heading, row = cluster.kubectl("get", "-n", namespace, "asp").splitlines()
-    assert heading.split() == ["NAME", "MODE", "SCOPE", "BACKEND", "AGE"]
+    columns = [
+        "NAME",
+        "MODE",
+        "SCOPE",
+        "BACKEND",
+        "READY",
+        "RUNTIMES",
+        "CURRENT",
+        "DRIFTED",
+        "BLOCKED",
+        "AGE",
+    ]
+    assert heading.split() == columns
     assert row.split()[:3] == ["carried-over", "all", "agent"]
 
 

@@ -29,10 +29,14 @@ from support.proxy import ApiProxy
 
 pytestmark = [pytest.mark.cluster, pytest.mark.engine, pytest.mark.timeout(600)]
 
+ALL_AT_ONCE: Final = {"maxUnavailable": "100%"}
+"""So that nobody waits for a turn, which would be told."""
 AT_ONCE: Final = 3
 """Sandboxes that each step is done to; the figures are for one."""
 IDLE_SECONDS: Final = 40
 """Enough for what comes before, however slow the machine is."""
+EVENTS_OF_POLICIES: Final = 2
+"""That a rollout begins, and that it is complete, may be told in any step: fewer than one for each Sandbox."""
 LONG_SECONDS: Final = 2.0
 """What takes longer is told in statuses and looked into, which costs more: it cannot be counted."""
 QUIET_SECONDS: Final = 1.5
@@ -42,9 +46,15 @@ QUIET_AFTER_LONG_SECONDS: Final = 10.0
 CLOCK: Final = frozenset({"get leases", "update leases", "GET /_ping"})
 """What is asked as time passes, whatever Sandboxes there are."""
 OF_POLICIES: Final = frozenset(
-    {"namespaces", "agentsandboxpolicies", "networkpolicies", "persistentvolumeclaims"}
+    {
+        "namespaces",
+        "agentsandboxpolicies",
+        "agentsandboxpolicies/status",
+        "networkpolicies",
+        "persistentvolumeclaims",
+    }
 )
-"""Few, and listed every minute."""
+"""Few, and listed every minute; what is written of policies has tests of its own."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,7 @@ class Cost:
         """Whether it is what was found of several Sandboxes."""
         exactly = Counter({call: each * AT_ONCE for call, each in self.exactly.items()})
         at_most = Counter({call: each * AT_ONCE for call, each in self.at_most.items()})
+        at_most["create events"] += EVENTS_OF_POLICIES
         return exactly <= found and found - exactly <= at_most and passes <= self.passes * AT_ONCE
 
 
@@ -185,7 +196,7 @@ async def metered(kind: Kind, folder: Path) -> AsyncIterator[tuple[Stage, Meter]
             template = {**template, "pod": (await stack.enter_async_context(stage.fake_nodes(1))).placement}
         for suffix, windows in life.policies(IDLE_SECONDS).items():
             if kind.policy + suffix != "default":  # which is there already
-                await stage.policy(kind.policy + suffix, **windows, **template)
+                await stage.policy(kind.policy + suffix, **windows, **template, rollout=ALL_AT_ONCE)
         ways = {"KUBECONFIG": str(api.kubeconfig), "DOCKER_HOST": engine.url}
         listened_to = replace(stage, environ=stage.environ | ways)
         operator = await stack.enter_async_context(listened_to.operator(**kind.settings))
@@ -285,3 +296,54 @@ async def test_who_waits_for_a_turn_is_not_looked_at_in_vain(tmp_path: Path) -> 
     assert (calls - calls_before)["patch sandboxes/status"] == 2 * len(names)
     # One for the edit and one for the turn, and what a prune takes, whose Pods tell of their ends in several events.
     assert after - before <= 7 * len(names)
+
+
+async def test_the_status_of_a_policy_is_written_a_few_times_whatever_its_sandboxes_do(
+    tmp_path: Path,
+) -> None:
+    names = [f"s{number}" for number in range(300)]
+    async with metered(life.AS_PODS, tmp_path) as (stage, meter):
+        await meter.settled()
+        before, began = policy_writes(meter), time.monotonic()
+        assert before <= len(life.policies(IDLE_SECONDS)) + 2, "each is told that it was accepted"
+        await asyncio.gather(*(stage.create(name, policyRef={"name": life.AS_PODS.policy}) for name in names))
+        await asyncio.gather(*(stage.watch.until(name, is_running) for name in names))
+        await meter.settled()
+        # Where nothing but their number changes, once a minute.
+        assert policy_writes(meter) - before <= 1 + (time.monotonic() - began) / 60
+
+
+def policy_writes(meter: Meter) -> int:
+    return meter.api.count(verb="patch", resource="agentsandboxpolicies/status")
+
+
+async def test_who_waits_for_a_rollout_says_so_once_and_is_not_looked_at_in_vain(tmp_path: Path) -> None:
+    kind = replace(life.AS_PODS, settings={**life.AS_PODS.settings, "replacements": {"perMinute": 6000}})
+    names = [f"s{number}{COLD}" for number in range(24)]
+    async with metered(kind, tmp_path) as (stage, meter):
+        policy = kind.policy + COLD
+        path = f"/apis/{GROUP}/{VERSION}/namespaces/{stage.namespace}/agentsandboxpolicies/{policy}"
+        await asyncio.gather(*(stage.create(name, policyRef={"name": policy}) for name in names))
+        seen = await asyncio.gather(*(stage.watch.until(name, is_running) for name in names))
+        hashes = {one.object["status"]["configHash"] for one in seen}
+        await stage.kube.request("PATCH", path, body={"spec": {"rollout": {"maxUnavailable": 2}}})
+        calls_before, before = await meter.settled()
+        policy_before, began = policy_writes(meter), time.monotonic()
+
+        def is_new(seen: Seen) -> bool:
+            return is_running(seen) and seen.object["status"]["configHash"] not in hashes
+
+        await stage.kube.request("PATCH", path, body={"spec": {"container": {"env": {"COLOUR": "blue"}}}})
+        await asyncio.gather(*(stage.watch.until(name, is_new, limit=120) for name in names))
+        took = time.monotonic() - began
+        calls, after = await meter.settled()
+
+    # That it waits, that it goes, and what came of it; of one that takes more than two seconds, that too.
+    assert (calls - calls_before)["patch sandboxes/status"] <= 3 * len(names) + (
+        len(names) if took > 40 else 0
+    )
+    assert (calls - calls_before)["create pods 409"] == len(names), (
+        "each is checked once, when it is its turn"
+    )
+    assert after - before <= 9 * len(names)
+    assert policy_writes(meter) - policy_before <= 3 + took / 5

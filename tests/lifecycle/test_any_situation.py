@@ -33,6 +33,7 @@ from sandkeeper.api.conditions import Reason
 from sandkeeper.lifecycle import (
     Claimant,
     Create,
+    DeleteClaimants,
     Effect,
     Failure,
     Hold,
@@ -50,6 +51,7 @@ from sandkeeper.lifecycle import (
     Start,
     Stop,
     Unreachable,
+    Waiting,
     Wanted,
     decide,
 )
@@ -151,6 +153,9 @@ def situations(draw: st.DrawFn, *, quiet: bool = False) -> Situation:
             now=st.just(NOW),
             clock_trusted=st.sampled_from([True, True, False]),
             removals_from=st.none() | uses,
+            rollout=st.none() | st.none() | st.sampled_from([TURN, BLOCKED]),
+            removals_forbidden=st.sampled_from([False, False, True]),
+            was_deleted=st.booleans(),
             setup_done=st.none() | IDS,
             fresh=st.none() | IDS,
             failure=st.none()
@@ -170,6 +175,10 @@ def situations(draw: st.DrawFn, *, quiet: bool = False) -> Situation:
             ),
         )
     )
+
+
+TURN = Waiting(message="It waits.")
+BLOCKED = Waiting(message="Another failed.", reason=Reason.ROLLOUT_BLOCKED)
 
 
 def named(effect: Effect | None) -> str | None:
@@ -248,6 +257,30 @@ def last_use(claimant: Claimant) -> datetime:
     said = datetime.fromisoformat(claimant.last_used) if claimant.last_used else claimant.created_at
     noted = claimant.record.last_used_at or claimant.created_at
     return max(claimant.created_at, noted, said if said <= NOW + MINUTE else claimant.created_at)
+
+
+@given(situations() | situations(quiet=True))
+def test_what_is_forbidden_is_removed_only_where_somebody_asked(situation: Situation) -> None:
+    plan = decide(replace(situation, removals_forbidden=True))
+    effect = plan.effect
+    assert not isinstance(effect, DeleteClaimants)
+    if not isinstance(effect, Remove):
+        return
+    if effect.removal is Removal.UNCLAIMED:
+        assert situation.was_deleted
+    else:
+        assert isinstance(situation.observed, Observed)
+        assert any(
+            each.wipe is not None or (each.recreate is not None and each.recreate != each.record.recreate)
+            for each in situation.claimants
+        )
+
+
+@given(situations() | situations(quiet=True))
+def test_what_waits_for_others_is_replaced_only_where_somebody_asked(situation: Situation) -> None:
+    effect = decide(replace(situation, rollout=TURN)).effect
+    if isinstance(effect, Preflight) or (isinstance(effect, Remove) and effect.removal is Removal.REPLACE):
+        assert effect.by_request
 
 
 @given(situations())

@@ -36,6 +36,11 @@ def test_a_record_that_moves_leaves_the_runtime_behind() -> None:
     assert moved == Record(stopped=True, **kept)
 
 
+def test_one_that_was_replaced_and_moves_still_waits_for_another() -> None:
+    assert rebound(known(removing="r1")).removing == "r1"
+    assert rebound(known()).removing is None
+
+
 def test_who_never_had_one_or_was_told_of_its_removal_relies_on_nothing() -> None:
     assert relies(known())
     assert not relies(Record())

@@ -297,7 +297,7 @@ CASES = [
     Case(
         sentence="what is to be new by annotation is replaced by its like, once that is known to be possible",
         given=situation(sandbox(recreate="1"), preflight=FINE_AGAIN),
-        **REPLACING,
+        **{**REPLACING, "effect": replace(REPLACE, by_request=True)},
     ),
     Case(
         sentence="what was asked for before is not asked for again",

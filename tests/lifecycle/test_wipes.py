@@ -48,7 +48,7 @@ from sandkeeper.lifecycle import (
 
 FINE = PreflightCheck(config_hash=HASH)
 IDLE = Pruned(at=ago(HOUR), reason=Reason.IDLE, last_used=None)
-REPLACE = Remove(id="r1", removal=Removal.REPLACE, announced=True, limited=True)
+REPLACE = Remove(id="r1", removal=Removal.REPLACE, announced=True, limited=True, by_request=True)
 READY: dict[str, Any] = {"phase": Phase.READY, "ready": True, "reason": Reason.RUNNING}
 REPLACING: dict[str, Any] = {
     "rule": "replace",

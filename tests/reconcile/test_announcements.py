@@ -24,6 +24,7 @@ from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.reconcile.passes import Reconciler
 from sandkeeper.reconcile.queue import KeyedQueue
 from sandkeeper.reconcile.removals import RemovalBudget
+from sandkeeper.reconcile.rollouts import Rollouts
 from sandkeeper.telemetry.metrics import Metrics
 
 pytestmark = [pytest.mark.cluster]
@@ -97,6 +98,9 @@ async def test_a_touch_that_arrives_while_the_engine_answers_cancels_the_removal
         api=api, claims=claims, events=EventPoster(api, metrics=Metrics()), leadership=AlwaysLeader()
     )
     clock_ahead = timedelta(0)
+    budgets: dict[Removal, RemovalBudget[RuntimeKey]] = {
+        removal: RemovalBudget(RemovalRate()) for removal in (Removal.REPLACE, Removal.PRUNE)
+    }
     reconciler = Reconciler(
         api=api,
         claims=claims,
@@ -106,7 +110,16 @@ async def test_a_touch_that_arrives_while_the_engine_answers_cancels_the_removal
         keeper=keeper,
         finalizers=Finalizers(keeper=keeper, claims=claims, metrics=Metrics()),
         leadership=AlwaysLeader(),
-        budgets={removal: RemovalBudget(RemovalRate()) for removal in (Removal.REPLACE, Removal.PRUNE)},
+        budgets=budgets,
+        rollouts=Rollouts(
+            claims,
+            rate=budgets[Removal.REPLACE],
+            enqueue=queue.add,
+            enqueue_later=queue.add_later,
+            now=now,
+            epoch=1,
+        ),
+        removals_forbidden=False,
         queue=queue,
         deadlines=Deadlines(now=now, on_due=queue.add),
         now=lambda: now() + clock_ahead,

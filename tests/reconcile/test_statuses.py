@@ -228,3 +228,74 @@ def apply_patch(target: Any, patch: Any) -> Any:
 def test_a_patch_makes_the_one_of_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert apply_patch(before, merge_patch(before, after)) == after
     assert merge_patch(after, after) == {}
+
+
+def failing(reason: Reason, *, ready: bool | None = False, **record: Any) -> Report:
+    """A runtime was removed for another, and this is said of that."""
+    return replace(
+        READY,
+        phase=Phase.FAILED,
+        readiness=Readiness(ready=ready, reason=reason, message="So it is."),
+        record=replace(RECORD, removing="abc", **record),
+        next=None,
+    )
+
+
+def failed_after(report: Report, *, before: dict[str, Any] | None = None) -> str | None:
+    status = status_of(claim_of(before), report, key=KEY, observed=None, now=NOW)
+    found = [each.reason for each in status.conditions if each.type == "ReplacementFailed"]
+    return found[0] if found else None
+
+
+def test_a_replacement_that_failed_stays_so_until_it_is_up_or_something_else_is_wanted() -> None:
+    assert failed_after(failing(Reason.SETUP_FAILED)) == "SetupFailed"
+    assert failed_after(failing(Reason.UNSCHEDULABLE)) == "Unschedulable"
+    assert failed_after(failing(Reason.NODE_LOST, ready=None)) == "NodeLost"
+    assert failed_after(failing(Reason.REPLACING)) is None, "it goes on"
+
+    wanted = claim_of().resolution.config_hash
+    condition = {
+        "type": "ReplacementFailed",
+        "status": "True",
+        "reason": "SetupFailed",
+        "message": "So it is.",
+        "lastTransitionTime": "2026-01-02T03:00:00Z",
+    }
+    before = {"desiredConfigHash": wanted, "conditions": [condition]}
+    assert failed_after(failing(Reason.SETTING_UP), before=before) == "SetupFailed", "it is tried again"
+    assert failed_after(failing(Reason.IMAGE_MISSING), before=before) == "ImageMissing"
+    assert failed_after(failing(Reason.SETTING_UP), before={**before, "desiredConfigHash": "v1-0"}) is None
+    assert failed_after(READY, before=before) is None, "it is up"
+    stopped = replace(failing(Reason.SETUP_FAILED), record=RECORD)
+    assert failed_after(stopped, before=before) is None, "nothing is replaced any more"
+    pruned = Pruned(at=NOW, reason=Reason.IDLE, last_used=None)
+    assert failed_after(failing(Reason.PRUNING, pruned=pruned), before=before) is None
+
+
+def test_what_waits_for_another_that_failed_is_no_event_for_each() -> None:
+    def drifted(reason: Reason) -> Report:
+        return replace(READY, drift=Drift(reason=reason, message="It differs."))
+
+    def status(report: Report, before: dict[str, Any] | None = None) -> Any:
+        return status_of(claim_of(before), report, key=KEY, observed=OBSERVED, now=NOW)
+
+    changed = to_json(status(drifted(Reason.CONFIG_CHANGED)))
+    waiting = status(drifted(Reason.ROLLOUT_BLOCKED), changed)
+    assert note_of(SandboxObject.parse(raw(changed)), waiting) is None
+    again = status(drifted(Reason.CONFIG_CHANGED), to_json(waiting))
+    assert note_of(SandboxObject.parse(raw(to_json(waiting))), again) is None
+    blocked = status(drifted(Reason.REPLACEMENT_BLOCKED), changed)
+    assert note_of(SandboxObject.parse(raw(changed)), blocked) is not None
+
+
+def test_what_is_withheld_is_a_condition() -> None:
+    report = replace(READY, withheld="It would be pruned by now.")
+    status = status_of(claim_of(), report, key=KEY, observed=OBSERVED, now=NOW)
+    found = [(each.reason, each.message) for each in status.conditions if each.type == "RemovalWithheld"]
+    assert found == [("RemovalsForbidden", "It would be pruned by now.")]
+    note = note_of(
+        SandboxObject.parse(raw(to_json(status_of(claim_of(), READY, key=KEY, observed=OBSERVED, now=NOW)))),
+        status,
+    )
+    assert note is not None
+    assert (note.kind, note.reason) == ("Normal", "RemovalsForbidden")

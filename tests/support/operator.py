@@ -29,7 +29,7 @@ class OperatorProcess:
     """One run of the operator. ``crash`` names the step at which it kills itself (:mod:`support.crashing`).
 
     Without a ``lease`` it need not wait for one that its predecessor left behind: for tests that kill many, one at a
-    time.
+    time. A ``newer`` one has a raised epoch (:mod:`support.newer`).
     """
 
     def __init__(
@@ -42,10 +42,11 @@ class OperatorProcess:
         lease: bool = True,
         verbose: bool = False,
         log_format: str = "text",
+        newer: bool = False,
     ) -> None:
         self.config = config
         self.log = log
-        module = ["support.crashing", crash] if crash else ["sandkeeper"]
+        module = ["support.crashing", crash] if crash else ["support.newer" if newer else "sandkeeper"]
         arguments = ["run", "--config", str(config), "--health-host", "127.0.0.1", "--health-port", "0"]
         arguments += [] if lease else ["--no-leader-election"]
         arguments += ["--log-format", log_format]
@@ -133,6 +134,7 @@ def operators(
         lease: bool = True,
         verbose: bool = False,
         log_format: str = "text",
+        newer: bool = False,
         **config: Any,
     ) -> OperatorProcess:
         path = folder / f"operator-{len(started)}.yaml"
@@ -151,6 +153,7 @@ def operators(
             lease=lease,
             verbose=verbose,
             log_format=log_format,
+            newer=newer,
         )
         started.append(process)
         return process

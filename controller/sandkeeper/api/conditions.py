@@ -6,7 +6,7 @@ A reason is the same word in a condition, in an Event and in a metric label, so 
 
 from enum import StrEnum
 
-__all__ = ["ConditionType", "Phase", "Reason"]
+__all__ = ["ConditionType", "Phase", "PolicyConditionType", "Reason"]
 
 
 class ConditionType(StrEnum):
@@ -28,6 +28,22 @@ class ConditionType(StrEnum):
     """Some of what belongs in the workspace could not be put there."""
     NETWORK_ISOLATED = "NetworkIsolated"
     """Only with a Pod: True where the installer states that network policies are enforced, else Unknown."""
+    REPLACEMENT_FAILED = "ReplacementFailed"
+    """Its runtime was replaced, and the new one did not come up. It is tried again; until it is up, or something else
+    is wanted, the rollout stops for it."""
+    REMOVAL_WITHHELD = "RemovalWithheld"
+    """Its runtime, or the Sandbox itself, would be removed by now; the operator's configuration forbids removals."""
+
+
+class PolicyConditionType(StrEnum):
+    """The conditions that an AgentSandboxPolicy carries, all of them always."""
+
+    READY = "Ready"
+    """The policy can be followed, and its rollout is not stopped by a replacement that failed."""
+    CURRENT = "Current"
+    """Every runtime under it is made as the policy says now."""
+    PROGRESSING = "Progressing"
+    """Runtimes are on their way to what the policy says now, or wait for their turn."""
 
 
 class Phase(StrEnum):
@@ -127,6 +143,18 @@ class Reason(StrEnum):
     REPLACEMENT_BLOCKED = "ReplacementBlocked"
     NEWER_EPOCH = "NewerEpoch"
     """Made by a newer operator: left alone."""
+    ROLLOUT_BLOCKED = "RolloutBlocked"
+    """Another replacement under the policy failed; this one waits. Of a policy: its rollout waits for that one."""
+    REMOVALS_FORBIDDEN = "RemovalsForbidden"
+    """The operator's configuration forbids that anything is removed."""
+
+    # of a policy
+    ACCEPTED = "Accepted"
+    UP_TO_DATE = "UpToDate"
+    OUT_OF_DATE = "OutOfDate"
+    ROLLING_OUT = "RollingOut"
+    ROLLOUT_COMPLETE = "RolloutComplete"
+    ROLLOUT_PAUSED = "RolloutPaused"
 
     # for the other conditions
     ANNOTATION_INVALID = "AnnotationInvalid"

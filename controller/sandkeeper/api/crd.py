@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from sandkeeper.api import generated
 from sandkeeper.api.names import GROUP, VERSION
 from sandkeeper.api.policy import AgentSandboxPolicySpec
+from sandkeeper.api.policy_status import AgentSandboxPolicyStatus
 from sandkeeper.api.sandbox import SandboxSpec, SandboxStatus
 from sandkeeper.api.structural import structural_schema
 
@@ -79,6 +80,12 @@ def _ready(part: str) -> str:
     return f'.status.conditions[?(@.type=="Ready")].{part}'
 
 
+def _rollout(name: str, field: str, description: str, *, wide: bool = False) -> Column:
+    return Column(
+        name=name, type="integer", path=f".status.rollout.{field}", description=description, wide=wide
+    )
+
+
 _AGE: Final = Column(
     name="Age", type="date", path=".metadata.creationTimestamp", description="Since when the object is there."
 )
@@ -126,11 +133,24 @@ POLICY: Final = Resource(
     short_name="asp",
     description="What the sandboxes of a namespace look like and may do.",
     spec=AgentSandboxPolicySpec,
+    status=AgentSandboxPolicyStatus,
     columns=(
         Column(name="Mode", path=".spec.mode", description="Which sessions are sandboxed."),
         Column(name="Scope", path=".spec.scope", description="Who shares a runtime."),
         Column(name="Backend", path=".spec.backend", description="What makes the runtimes."),
+        Column(name="Ready", path=_ready("status"), description="Whether it can be followed."),
+        _rollout("Runtimes", "total", "Runtimes under it."),
+        _rollout("Current", "current", "Those made as it says now."),
+        _rollout("Drifted", "drifted", "Those that wait to be replaced."),
+        _rollout("Blocked", "blocked", "Those whose replacement failed."),
         _AGE,
+        _rollout("Replacing", "replacing", "Those that are being replaced.", wide=True),
+        Column(
+            name="Rollout",
+            path='.status.conditions[?(@.type=="Progressing")].reason',
+            description="Whether a change goes on.",
+            wide=True,
+        ),
         Column(
             name="Image", path=".spec.container.image", description="What runtimes are made from.", wide=True
         ),

@@ -11,6 +11,7 @@ from sandkeeper.api.pod import PodTemplate
 from sandkeeper.api.rules import ListMap, Rule
 from sandkeeper.api.types import (
     AgentId,
+    AmountOrShare,
     Capability,
     Cpus,
     HostPath,
@@ -31,6 +32,7 @@ __all__ = [
     "Limits",
     "Mode",
     "PolicyLevel",
+    "PolicyRollout",
     "Prune",
     "Rollout",
     "Scope",
@@ -83,7 +85,21 @@ class Rollout(Spec):
     """How a change of configuration reaches the runtimes that run."""
 
     paused: bool | None = None
-    """Hold back every replacement; what runs is kept and shown as drifted."""
+    """Hold back every replacement; what runs is kept and shown as drifted. Built in: false."""
+
+
+class PolicyRollout(Rollout):
+    """How a change of configuration reaches the runtimes that run: the coldest first, and so many at once."""
+
+    max_unavailable: AmountOrShare | None = None
+    """How many runtimes under the policy may be away at once because they are replaced: a number, or a share of all
+    (`10%`), rounded up. Built in: 25%."""
+    per_minute: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Replacements in a minute, evenly spread. What the operator allows to all policies together (`replacements`) is
+    above it. Built in: nothing but that."""
+    max_failed: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    """How many replacements may have failed, and the rollout goes on nevertheless. Those are not counted as away. Built
+    in: 0, so that it stops at the first."""
 
 
 class Limits(Spec):
@@ -190,6 +206,8 @@ class AgentSandboxPolicySpec(PolicyLevel):
         ),
     )
 
+    rollout: PolicyRollout | None = None
+    """How changes reach the runtimes that run."""
     limits: Limits | None = None
     """What agents and Sandboxes below may not exceed."""
     agents: Annotated[list[AgentEntry], Field(max_length=128), ListMap("id")] | None = None

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from sandkeeper.api import generated
-from sandkeeper.api.conditions import ConditionType, Phase
+from sandkeeper.api.conditions import ConditionType, Phase, PolicyConditionType
 from sandkeeper.api.container import SandboxContainer
 from sandkeeper.api.crd import POLICY, SANDBOX, Resource
 from sandkeeper.api.names import API_VERSION, Annotation
@@ -123,6 +123,8 @@ class _Page:
         inner, suffix = _value(field)
         if suffix:
             return f"{'list' if suffix == '[]' else 'map'} of {self._type(inner)}"
+        if "x-kubernetes-int-or-string" in field:
+            return "integer or string"
         return "time" if field.get("format") == "date-time" else str(field["type"])
 
     def _bounds(self, field: Schema) -> Iterator[str]:
@@ -215,11 +217,18 @@ def _sandbox_lines() -> Iterator[str]:
     yield f"{', '.join(f'`{phase}`' for phase in Phase)}. {plain_text(Phase.__doc__ or '')}"
 
 
+def _policy_lines() -> Iterator[str]:
+    yield from _Page(POLICY).lines()
+    yield "## Conditions\n"
+    yield f"{plain_text(PolicyConditionType.__doc__ or '')}\n"
+    yield from _documented(PolicyConditionType)
+
+
 def files() -> Mapping[str, str]:
     """Return what is generated: file names, and the text of each."""
     return {
         "sandbox.md": "\n".join(_sandbox_lines()).rstrip() + "\n",
-        "policy.md": "\n".join(_Page(POLICY).lines()).rstrip() + "\n",
+        "policy.md": "\n".join(_policy_lines()).rstrip() + "\n",
     }
 
 

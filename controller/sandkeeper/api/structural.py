@@ -17,6 +17,7 @@ __all__ = ["UnsupportedSchemaError", "plain_text", "structural_schema"]
 _ORDER: Final = (
     "description",
     "type",
+    "x-kubernetes-int-or-string",
     "format",
     "default",
     "enum",

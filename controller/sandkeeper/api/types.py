@@ -8,7 +8,7 @@ bounded cost.
 import ipaddress
 from typing import Annotated, Final
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, WithJsonSchema
 
 from sandkeeper.api.rules import Rule
 
@@ -16,6 +16,7 @@ __all__ = [
     "AGENT_ID",
     "ULIMIT_NAMES",
     "AgentId",
+    "AmountOrShare",
     "AppArmorProfile",
     "Bind",
     "Capability",
@@ -249,3 +250,11 @@ ObjectNameTemplate = Annotated[
 """The name of an object, in which ``{agentId}`` may stand."""
 Seconds = Annotated[int, Field(ge=0, le=315_360_000)]
 """A length of time, at most ten years."""
+_MOST: Final = 100_000
+_SHARE: Final = "^(100|[1-9][0-9]?)%$"
+AmountOrShare = Annotated[
+    Annotated[int, Field(strict=True, ge=1, le=_MOST)] | Annotated[str, StringConstraints(pattern=_SHARE)],
+    # As Kubernetes says it of the same field of a Deployment; a bound counts for numbers, a pattern for texts.
+    WithJsonSchema({"x-kubernetes-int-or-string": True, "minimum": 1, "maximum": _MOST, "pattern": _SHARE}),
+]
+"""A number, or a share of all in percent; never nothing."""

@@ -31,8 +31,9 @@ _LONGEST: Final = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Note:
-    """One Event about one Sandbox."""
+    """One Event about one object of ours."""
 
+    about: Literal["Sandbox", "AgentSandboxPolicy"] = "Sandbox"
     namespace: str
     name: str
     uid: str
@@ -83,7 +84,7 @@ class EventPoster:
             },
             "involvedObject": {
                 "apiVersion": API_VERSION,
-                "kind": "Sandbox",
+                "kind": note.about,
                 "namespace": note.namespace,
                 "name": note.name,
                 "uid": note.uid,

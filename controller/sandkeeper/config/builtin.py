@@ -8,7 +8,7 @@ behaviour does not.
 from typing import Final
 
 from sandkeeper.api.container import ContainerTemplate
-from sandkeeper.api.policy import Mode, PolicyLevel, Prune, Rollout, Scope
+from sandkeeper.api.policy import Mode, PolicyLevel, PolicyRollout, Prune, Scope
 
 __all__ = ["BUILT_IN", "FALLBACK_IMAGE", "MAX_HOLD_SECONDS"]
 
@@ -35,7 +35,7 @@ BUILT_IN: Final = PolicyLevel(
     ),
     prune=Prune(idle_seconds=86_400, max_age_seconds=604_800, delete_after_seconds=0),
     hot_window_seconds=300,
-    rollout=Rollout(paused=False),
+    rollout=PolicyRollout(paused=False, max_unavailable="25%", max_failed=0),
 )
 """What holds where no policy, agent's entry or Sandbox says anything."""
 

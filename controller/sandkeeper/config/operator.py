@@ -5,6 +5,7 @@ networks, root, capabilities, unconfined profiles) is allowed by the installer o
 of it is.
 """
 
+from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Annotated
 
@@ -17,7 +18,15 @@ from sandkeeper.api.policy import Backend, BreakGlass
 from sandkeeper.api.types import Cpus, ImagePattern, Memory
 from sandkeeper.config.quantities import MINIMUM_MEMORY, memory_bytes
 
-__all__ = ["Ceilings", "DockerSettings", "OperatorConfig", "PodSettings", "RemovalRate", "TracingSettings"]
+__all__ = [
+    "Ceilings",
+    "DockerSettings",
+    "OperatorConfig",
+    "PodSettings",
+    "RemovalRate",
+    "Removals",
+    "TracingSettings",
+]
 
 
 def _absolute(path: str) -> str:
@@ -126,6 +135,13 @@ class TracingSettings(Spec):
     """Also where no such variable says where to send them; then it is to this host."""
 
 
+class Removals(StrEnum):
+    """Whether the operator may remove what nobody asked it to remove."""
+
+    ALLOWED = "allowed"
+    FORBIDDEN = "forbidden"
+
+
 class OperatorConfig(Spec):
     """The operator's configuration file."""
 
@@ -141,6 +157,8 @@ class OperatorConfig(Spec):
     ceilings: Ceilings = Ceilings()
     docker: DockerSettings = DockerSettings()
     pod: PodSettings = PodSettings()
+    removals: Removals = Removals.ALLOWED
+    """Forbidden: nothing is pruned, replaced, swept or deleted but what users delete, stop or ask to be new."""
     replacements: RemovalRate = RemovalRate()
     """Slow: a policy that was edited by mistake should not have reached everybody before somebody sees it."""
     prunes: RemovalRate = RemovalRate(per_minute=1200, burst=100)

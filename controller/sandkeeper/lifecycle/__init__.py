@@ -5,6 +5,7 @@
 ``binding``    to which key a Sandbox belongs while it moves
 ``backoff``    when to try again
 ``churn``      what becomes of runtimes, for those who count
+``rollout``    how many of a policy's runtimes may be replaced at once
 ``use``, ``view``, ``drift``, ``reports``                   what the rules are made of
 ``at_rest``, ``pruning``, ``making``, ``replacing``         the rules
 """
@@ -40,20 +41,25 @@ from sandkeeper.lifecycle.model import (
     Transition,
     Unreachable,
     Unresolved,
+    Waiting,
     Wanted,
 )
+from sandkeeper.lifecycle.rollout import Counts, Failed, Member, Standing, is_stopped, room
 from sandkeeper.lifecycle.use import mark_of
 
 __all__ = [
     "STEADY",
     "Claimant",
+    "Counts",
     "Create",
     "DeleteClaimants",
     "Desire",
     "Drift",
     "Effect",
+    "Failed",
     "Failure",
     "Hold",
+    "Member",
     "Moved",
     "Observed",
     "Plan",
@@ -68,16 +74,20 @@ __all__ = [
     "RuntimeState",
     "Setup",
     "Situation",
+    "Standing",
     "Start",
     "Stop",
     "Transition",
     "Unreachable",
     "Unresolved",
+    "Waiting",
     "Wanted",
     "bound_key",
     "decide",
+    "is_stopped",
     "mark_of",
     "next_failure",
     "rebound",
     "relies",
+    "room",
 ]

@@ -61,6 +61,8 @@ def unclaimed(view: View) -> Plan | None:
     """Rule 1: nobody claims it, so it goes; not announced, for there is nobody to tell."""
     if view.claims:
         return None
+    if view.situation.removals_forbidden and not view.situation.was_deleted:
+        return Plan(rule="unclaimed", effect=None)
     effect = removal_of(view, Removal.UNCLAIMED, announced=False)
     waits = view.observed is not None and effect is None
     return Plan(rule="unclaimed", effect=effect, wake_at=after(view.now, SOON) if waits else None)

@@ -1,5 +1,6 @@
 """Which runtime key a Sandbox belongs to at the moment: where it should be, or where it still is."""
 
+from dataclasses import replace
 from typing import TypeVar
 
 from sandkeeper.lifecycle.model import Record
@@ -36,6 +37,7 @@ def relies(record: Record) -> bool:
 def rebound(record: Record) -> Record:
     """Take the record of a Sandbox to another key: how it was used goes with it, the runtime stays behind.
 
-    Otherwise the old runtime, which lives on for others, would look at the new key like one that died.
+    Otherwise the old runtime, which lives on for others, would look at the new key like one that died. That it was
+    removed to make way for another goes with it, too: it is what the Sandbox waits for.
     """
-    return forgotten(record)
+    return replace(forgotten(record), removing=None if record.pruned else record.removing)

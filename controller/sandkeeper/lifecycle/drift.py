@@ -10,7 +10,9 @@ from sandkeeper.lifecycle.model import Drift, Moved
 from sandkeeper.lifecycle.use import Claim
 from sandkeeper.lifecycle.view import View
 
-__all__ = ["difference", "drift_of", "is_different", "outlook"]
+__all__ = ["FORBIDDEN", "difference", "drift_of", "epoch_of", "is_different", "outlook"]
+
+FORBIDDEN: Final = "The operator's configuration forbids removals."
 
 _EPOCH: Final = re.compile(r"v([0-9]{1,9})-")
 
@@ -28,13 +30,11 @@ def difference(view: View) -> Reason | None:
         found = Reason.IDENTITY_MOVED
     elif runtime.config_hash != wanted.config_hash:
         found = Reason.CONFIG_CHANGED
-    elif view.wipes or any(
-        claim.recreate_asked and claim.record.runtime_id == runtime.id for claim in view.claims
-    ):
+    elif view.is_asked_for:
         found = Reason.RECREATE_REQUESTED
     else:
         return None
-    return Reason.NEWER_EPOCH if _epoch_of(runtime.config_hash) > view.situation.epoch else found
+    return Reason.NEWER_EPOCH if epoch_of(runtime.config_hash) > view.situation.epoch else found
 
 
 def is_different(view: View) -> bool:
@@ -42,8 +42,11 @@ def is_different(view: View) -> bool:
     return difference(view) not in {None, Reason.NEWER_EPOCH}
 
 
-def drift_of(view: View, claim: Claim, prospect: str, *, blocked: bool = False) -> Drift | None:
-    """Say it of one claimant: what differs, with both hashes, and when that ends."""
+def drift_of(view: View, claim: Claim, prospect: str, *, because: Reason | None = None) -> Drift | None:
+    """Say it of one claimant: what differs, with both hashes, and when that ends.
+
+    ``because``: what keeps it from being replaced, where that is not its use.
+    """
     reason = difference(view)
     desire = claim.claimant.desire
     if isinstance(desire, Moved) and reason is not Reason.NEWER_EPOCH:
@@ -53,20 +56,22 @@ def drift_of(view: View, claim: Claim, prospect: str, *, blocked: bool = False) 
         return None
     else:
         text = _differs(view, reason)
-    if blocked:
-        reason = Reason.REPLACEMENT_BLOCKED
-    return Drift(reason=reason, message=f"{text} {prospect}".strip())
+    return Drift(reason=because or reason, message=f"{text} {prospect}".strip())
 
 
 def outlook(view: View, last_use: datetime) -> str:
     """Say when a runtime that is kept will be replaced."""
     if view.windows.rollout_paused:
         return "The policy holds back replacements (rollout)."
+    if view.is_forbidden:
+        return FORBIDDEN
     if view.is_busy:
         at = show_instant(view.cold_at(last_use))
         return f"It is in use or held, and is replaced when it no longer is: at {at} at the earliest."
     if not view.situation.clock_trusted:
         return "It is replaced when the operator's clock agrees with the API server's."
+    if view.waiting is not None:
+        return view.waiting.message
     return "It is replaced when the rate of replacements allows."
 
 
@@ -95,7 +100,7 @@ def _moves(desire: Moved) -> str:
     return f"It belongs to {desire.to} now, and still uses the runtime that it had."
 
 
-def _epoch_of(config_hash: str) -> int:
+def epoch_of(config_hash: str) -> int:
     """Read the epoch of a hash; one that is not ours counts as older than any."""
     match = _EPOCH.match(config_hash)
     return int(match[1]) if match is not None else 0

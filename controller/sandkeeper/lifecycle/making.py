@@ -3,7 +3,7 @@
 from typing import Final
 
 from sandkeeper.api.conditions import Phase, Reason
-from sandkeeper.lifecycle.drift import is_different
+from sandkeeper.lifecycle.drift import FORBIDDEN, is_different
 from sandkeeper.lifecycle.instants import after
 from sandkeeper.lifecycle.model import (
     Create,
@@ -55,11 +55,13 @@ def bury(view: View) -> Plan | None:
     unproven = runtime.state in _RAN and not view.is_set_up and not _can_set_up(view, runtime)
     if not (died or unproven or (_is_half_made(view) and is_different(view))):
         return None
+    kept = view.is_forbidden
     return compose(
         view,
         "dead",
         _say_dead(view, runtime, unproven=unproven),
-        effect=removal_of(view, Removal.DEAD, announced=False, reason=runtime.ended),
+        effect=None if kept else removal_of(view, Removal.DEAD, announced=False, reason=runtime.ended),
+        withheld=f"Its runtime would be removed by now, and another made. {FORBIDDEN}" if kept else None,
     )
 
 

@@ -40,6 +40,7 @@ __all__ = [
     "Transition",
     "Unreachable",
     "Unresolved",
+    "Waiting",
     "Wanted",
     "Windows",
 ]
@@ -218,6 +219,16 @@ class PreflightCheck:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Waiting:
+    """Why a replacement that nobody asked for is not for now: others of the same policy come first."""
+
+    message: str
+    """Of one sentence, the same for as long as it holds."""
+    reason: Reason | None = None
+    """ROLLOUT_BLOCKED: it waits for one that failed. None: for its turn."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Situation:
     """All that :func:`decide` may look at. One key, one moment."""
 
@@ -228,6 +239,12 @@ class Situation:
     """The clock is within 30 s of the API server's; otherwise no removal for reasons of time."""
     removals_from: datetime | None = None
     """Others come first: no prune and no replacement before this moment, which is this key's turn."""
+    rollout: Waiting | None = None
+    """The rollout of the policy lets others go first; None: nothing of that kind is known."""
+    removals_forbidden: bool = False
+    """The operator's configuration forbids all removals that nobody asked for."""
+    was_deleted: bool = False
+    """Somebody deleted a Sandbox that had the runtime, and that Sandbox waits for it to go."""
     setup_done: str | None = None
     """The id of a runtime whose setupCommand completed in this process and may not be recorded yet."""
     fresh: str | None = None
@@ -285,6 +302,8 @@ class Preflight:
     """Find out whether the wanted runtime could be made, before the one that runs is removed."""
 
     ruler: str
+    by_request: bool = False
+    """See :class:`Remove`."""
 
 
 class Removal(StrEnum):
@@ -302,13 +321,15 @@ class Remove:
     """Remove the runtime with this id.
 
     ``announced``: the reports are written to every claimant first, each with its resourceVersion, and a conflict
-    cancels. ``limited``: it counts against the rate of prunes and replacements.
+    cancels. ``limited``: it counts against the rate of prunes and replacements. ``by_request``: somebody asked for a
+    new runtime, so it waits for no rollout.
     """
 
     id: str
     removal: Removal
     announced: bool = False
     limited: bool = False
+    by_request: bool = False
     reason: Reason | None = field(default=None, compare=False)
     """Why, in a word: for logs and metrics, and no part of what is done."""
 
@@ -360,6 +381,8 @@ class Report:
     next: Transition | None = None
     wipe_pending: str | None = None
     """Why a wipe that was asked for is not done: who else shares the workspace and did not ask."""
+    withheld: str | None = None
+    """What would be removed by now, were it not forbidden."""
     invalid_annotations: tuple[str, ...] = ()
     """One sentence for each annotation that was ignored."""
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from sandkeeper.api.conditions import Phase, Reason
 from sandkeeper.api.names import Annotation
+from sandkeeper.lifecycle.drift import FORBIDDEN
 from sandkeeper.lifecycle.instants import after, show_instant
 from sandkeeper.lifecycle.model import DeleteClaimants, Plan, Pruned, Record, Removal, Transition
 from sandkeeper.lifecycle.reports import (
@@ -26,7 +27,7 @@ __all__ = ["prune", "stay_pruned"]
 
 def prune(view: View) -> Plan | None:
     """Rule 3: cold, not held, and idle too long or too old: record, then remove; with none there, only record."""
-    if view.all_pruned or view.is_busy or not view.may_remove:
+    if view.all_pruned or view.is_busy or not view.may_remove or _is_to_stay(view):
         return None
     reason = view.overdue
     return None if reason is None else _pruned(view, "prune", reason)
@@ -38,10 +39,15 @@ def stay_pruned(view: View) -> Plan | None:
     A newer claimant is a use by having been created. One that was pruned but never told (the process died between two
     announcements) is no newer claimant: its last use is as old as the others', and rule 3 comes first.
     """
-    if not view.all_pruned:
+    if not view.all_pruned or _is_to_stay(view):
         return None
     # The reason is recorded already for each; this one is never used.
     return _pruned(view, "stay-pruned", Reason.IDLE)
+
+
+def _is_to_stay(view: View) -> bool:
+    """Whether there is something to remove, and it may not be. Where nothing is, it is only recorded."""
+    return view.observed is not None and view.is_forbidden
 
 
 def _pruned(view: View, rule: str, reason: Reason) -> Plan:
@@ -57,15 +63,20 @@ def _pruned(view: View, rule: str, reason: Reason) -> Plan:
             wake=[after(view.now, SOON) if effect is None else None],
         )
     delete_at = _delete_at(view)
-    due = delete_at is not None and delete_at < view.now and view.situation.clock_trusted
+    forbidden = view.situation.removals_forbidden
+    passed = delete_at is not None and delete_at < view.now
+    due = passed and view.situation.clock_trusted and not forbidden
     return compose(
         view,
         rule,
         partial(_say_pruned, view, reason),
         effect=DeleteClaimants(uids=tuple(claim.uid for claim in view.claims)) if due else None,
         record=partial(_record, view, reason),
-        following=lambda _: None if delete_at is None else Transition(at=delete_at, what="Delete"),
-        wake=[strictly_after(delete_at)],
+        following=lambda _: (
+            None if delete_at is None or forbidden else Transition(at=delete_at, what="Delete")
+        ),
+        wake=[None if passed and forbidden else strictly_after(delete_at)],
+        withheld=f"This Sandbox would be deleted by now. {FORBIDDEN}" if passed and forbidden else None,
     )
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from sandkeeper.api.conditions import Phase, Reason
-from sandkeeper.lifecycle.drift import difference, drift_of, is_different, outlook
+from sandkeeper.lifecycle.drift import FORBIDDEN, difference, drift_of, is_different, outlook
 from sandkeeper.lifecycle.instants import after
 from sandkeeper.lifecycle.model import (
     Effect,
@@ -48,12 +48,12 @@ def reuse(view: View) -> Plan | None:
 
 def keep(view: View) -> Plan | None:
     """Rule 7: it is not what is wanted, but it is in use, or replacements wait: keep it, and say until when."""
-    if not (view.is_busy or view.windows.rollout_paused or not view.may_remove):
+    if not view.is_busy and view.may_replace:
         return None
-    if not view.is_busy or view.windows.rollout_paused:
+    if not view.is_busy or view.is_held_back:
         # Nobody tells of a clock that is trusted again.
         wake = None if view.situation.clock_trusted else after(view.now, RECHECK)
-        return _serve(view, "keep", prospect=partial(outlook, view), wake=wake)
+        return _serve(view, "keep", prospect=partial(outlook, view), because=_held_back_by(view), wake=wake)
     return _serve(
         view,
         "keep",
@@ -75,9 +75,24 @@ def replace_it(view: View) -> Plan | None:
         view,
         "replace",
         SAY_REPLACING,
-        effect=removal_of(view, Removal.REPLACE, announced=True, reason=difference(view)),
+        effect=removal_of(
+            view,
+            Removal.REPLACE,
+            announced=True,
+            reason=difference(view),
+            by_request=view.is_asked_for,
+        ),
         record=lambda claim: replace(base(claim), removing=view.observed.id if view.observed else None),
     )
+
+
+def _held_back_by(view: View) -> Reason | None:
+    """Tell what else than its turn keeps a runtime that nobody uses from being replaced."""
+    if view.windows.rollout_paused:
+        return None  # as the policy says: that is no news
+    if view.is_forbidden:
+        return Reason.REMOVALS_FORBIDDEN
+    return view.waiting.reason if view.waiting is not None else None
 
 
 def _blocked(view: View, check: PreflightCheck) -> Plan:
@@ -91,12 +106,12 @@ def _blocked(view: View, check: PreflightCheck) -> Plan:
         following=lambda _: None if retry_at is None else Transition(at=retry_at, what="Retry"),
         effect=_preflight(view) if due else None,
         wake=retry_at,
-        blocked=True,
+        because=Reason.REPLACEMENT_BLOCKED,
     )
 
 
 def _preflight(view: View) -> Effect | None:
-    return Preflight(ruler=view.ruler.uid) if view.ruler is not None else None
+    return Preflight(ruler=view.ruler.uid, by_request=view.is_asked_for) if view.ruler is not None else None
 
 
 def _serve(
@@ -107,11 +122,12 @@ def _serve(
     following: Callable[[datetime], Transition | None] | None = None,
     effect: Effect | None = None,
     wake: datetime | None = None,
-    blocked: bool = False,
+    because: Reason | None = None,
     passing: bool = False,
 ) -> Plan:
     """Let the claimants have the runtime that is there, started again where it was stopped."""
     runtime = view.observed
+    is_withheld = view.is_forbidden and not view.is_busy and view.overdue is not None
     saying: Saying = _SAY_STARTING
     record = base
     if runtime is not None and runtime.state is RuntimeState.RUNNING:
@@ -124,15 +140,16 @@ def _serve(
         saying,
         effect=effect,
         record=record,
-        drift=lambda claim, last_use: drift_of(view, claim, prospect(last_use), blocked=blocked),
+        drift=lambda claim, last_use: drift_of(view, claim, prospect(last_use), because=because),
         following=following or partial(_prune_next, view),
         wake=(
             wake,
-            strictly_after(view.prune_at(view.last_use)),
+            None if is_withheld else strictly_after(view.prune_at(view.last_use)),
             None if view.may_remove else view.situation.removals_from,
             *_departures(view),
             after(view.now, RECHECK) if view.is_in(RuntimeState.STARTING) else None,
         ),
+        withheld=f"It would be pruned by now. {FORBIDDEN}" if is_withheld else None,
         passing=passing,
     )
     return replace(plan, kept=_kept(view)) if view.is_busy else plan
@@ -156,7 +173,7 @@ def _is_about_to_go(view: View) -> bool:
 
 
 def _prune_next(view: View, last_use: datetime) -> Transition | None:
-    at = view.prune_at(last_use)
+    at = None if view.is_forbidden else view.prune_at(last_use)
     return None if at is None else Transition(at=at, what="Prune")
 
 

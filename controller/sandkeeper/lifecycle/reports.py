@@ -130,11 +130,13 @@ def forgotten(record: Record) -> Record:
 def parted(claim: Claim) -> Record:
     """Forget the runtime of a Sandbox that belongs elsewhere.
 
-    One that was pruned arrives pruned: a change of policy is not a use.
+    One that was pruned arrives pruned: a change of policy is not a use. One that was replaced still waits for another.
     """
     desire = claim.claimant.desire
-    kept = isinstance(desire, Moved) and desire.to is not None and not claim.woken
-    return replace(released(claim), pruned=claim.record.pruned if kept else None)
+    goes_on = isinstance(desire, Moved) and desire.to is not None
+    pruned = claim.record.pruned if goes_on and not claim.woken else None
+    removing = claim.record.removing if goes_on and claim.record.pruned is None else None
+    return replace(released(claim), pruned=pruned, removing=removing)
 
 
 def _refreshed(view: View, claim: Claim, record: Record) -> Record:
@@ -194,6 +196,7 @@ def compose(
     drift: Callable[[Claim, datetime], Drift | None] | None = None,
     following: Callable[[datetime], Transition | None] | None = None,
     wake: Iterable[datetime | None] = (),
+    withheld: str | None = None,
     passing: bool = False,
 ) -> Plan:
     """Make a plan with a report for every claimant that is not paused.
@@ -217,6 +220,7 @@ def compose(
                 drift=found,
                 following=own,
                 wipe_pending=_wipe_pending(view, claim),
+                withheld=withheld,
             )
     return replace(
         _finished(view, rule, reports, effect=effect, wake=wake),
@@ -245,6 +249,7 @@ def _report(
     drift: Drift | None = None,
     following: Transition | None = None,
     wipe_pending: str | None = None,
+    withheld: str | None = None,
 ) -> Report:
     phase, readiness = saying if isinstance(saying, tuple) else saying(claim)
     return Report(
@@ -254,6 +259,7 @@ def _report(
         drift=drift,
         next=following,
         wipe_pending=wipe_pending,
+        withheld=withheld,
         invalid_annotations=claim.complaints,
     )
 
@@ -314,12 +320,24 @@ def strictly_after(moment: datetime | None) -> datetime | None:
 
 
 def removal_of(
-    view: View, removal: Removal, *, announced: bool, reason: Reason | None = None
+    view: View,
+    removal: Removal,
+    *,
+    announced: bool,
+    reason: Reason | None = None,
+    by_request: bool = False,
 ) -> Remove | None:
     """Remove the runtime that is there. One that is terminating already is waited for, never pushed."""
     if view.observed is None or view.is_in(RuntimeState.TERMINATING):
         return None
-    return Remove(id=view.observed.id, removal=removal, announced=announced, limited=announced, reason=reason)
+    return Remove(
+        id=view.observed.id,
+        removal=removal,
+        announced=announced,
+        limited=announced,
+        by_request=by_request,
+        reason=reason,
+    )
 
 
 def _conflict(view: View, claim: Claim) -> Report:

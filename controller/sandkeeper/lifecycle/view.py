@@ -16,6 +16,7 @@ from sandkeeper.lifecycle.model import (
     Situation,
     Unreachable,
     Unresolved,
+    Waiting,
     Wanted,
 )
 from sandkeeper.lifecycle.use import ALIVE, Claim, is_busy, is_hot, read_claim, wipe_digest
@@ -149,6 +150,35 @@ class View:
         """Whether a prune or a replacement may be now: the clock can be trusted, and it is this key's turn."""
         turn = self.situation.removals_from
         return self.situation.clock_trusted and (turn is None or turn <= self.now)
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Somebody asked for a new runtime in place of the one that is there."""
+        runtime = self.observed
+        return runtime is not None and (
+            self.wipes
+            or any(claim.recreate_asked and claim.record.runtime_id == runtime.id for claim in self.claims)
+        )
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether nothing that is there may be removed, for nobody but us wants that."""
+        return self.situation.removals_forbidden and not self.is_asked_for
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether no replacement is to be, however long it waits."""
+        return self.windows.rollout_paused or self.is_forbidden
+
+    @property
+    def waiting(self) -> Waiting | None:
+        """Why others are replaced first. What somebody asked for waits for no rollout."""
+        return None if self.is_asked_for else self.situation.rollout
+
+    @property
+    def may_replace(self) -> bool:
+        """Whether a replacement may be now."""
+        return self.may_remove and not self.is_held_back and self.waiting is None
 
     def cold_at(self, last_use: datetime) -> datetime:
         """Tell since or from when it is neither hot nor held, given the last use."""

@@ -52,6 +52,10 @@ class Claim:
         return frozenset({self.resolved} | ({self.recorded} if self.recorded else set()))
 
 
+def _nobody(_: object) -> None:
+    """Tell nobody."""
+
+
 class Claims:
     """The index. ``enqueue`` is called with every key that a change of a Sandbox may concern.
 
@@ -71,6 +75,10 @@ class Claims:
         self._enqueue = enqueue
         self._enqueue_later = enqueue_later or enqueue
         self._tally = tally
+        self.on_indexed: Callable[[RuntimeKey], None] = _nobody
+        """Called with every key of which a claim has come, changed or gone, whoever changed it."""
+        self.on_policy: Callable[[str], None] = _nobody
+        """Called with the full name of a policy that came, says something else, or went."""
         self._by_id: dict[ObjectId, Claim] = {}
         self._by_key: dict[RuntimeKey, set[ObjectId]] = defaultdict(set)
         self._policies: dict[tuple[str, str], AgentSandboxPolicySpec | Problem] = {}
@@ -147,17 +155,18 @@ class Claims:
             self._enqueue(key)
 
     def _policy_changed(self, old: PolicyObject | None, new: PolicyObject | None) -> None:
-        if new is not None:
-            self._policies[new.id] = new.spec
-        elif old is not None:
-            self._policies.pop(old.id, None)
         changed = new or old
         if changed is None or (old is not None and new is not None and old.spec == new.spec):
-            return
+            return  # what was resolved is known by the old spec's identity, so that one stays
+        if new is not None:
+            self._policies[new.id] = new.spec
+        else:
+            self._policies.pop(changed.id, None)
         everywhere = changed.id == (self._config.namespace, "default")
         for claim in tuple(self._by_id.values()):
             if everywhere or claim.sandbox.namespace == changed.namespace:
                 self._refresh(claim)
+        self.on_policy(changed.full_name)
 
     def _namespace_changed(self, old: NamespaceObject | None, new: NamespaceObject | None) -> None:
         changed = new or old
@@ -184,6 +193,7 @@ class Claims:
         self._by_id[claim.sandbox.id] = claim
         for key in claim.keys:
             self._by_key[key].add(claim.sandbox.id)
+            self.on_indexed(key)
         return before, claim.keys
 
     def _unindex(self, object_id: ObjectId) -> frozenset[RuntimeKey]:
@@ -192,6 +202,7 @@ class Claims:
             return frozenset()
         for key in claim.keys:
             self._by_key[key].discard(object_id)
+            self.on_indexed(key)
             if not self._by_key[key]:
                 del self._by_key[key]
         return claim.keys

@@ -11,11 +11,12 @@ from sandkeeper.cluster.connection import Connection
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.reconcile.deadlines import Deadlines
 from sandkeeper.reconcile.queue import KeyedQueue
+from sandkeeper.reconcile.rollouts import Rollouts
 from sandkeeper.reconcile.tally import Tally
 from sandkeeper.telemetry import catalogue
 from sandkeeper.telemetry.metrics import Metrics
 
-__all__ = ["tell_of_cluster", "tell_of_keys", "tell_of_process"]
+__all__ = ["tell_of_cluster", "tell_of_keys", "tell_of_process", "tell_of_rollouts"]
 
 _SLOTS: Final = 64
 """Of keys. Without sharding, whoever leads has them all."""
@@ -47,6 +48,21 @@ def tell_of_cluster(metrics: Metrics, *, api: KubeApi, connection: Connection) -
     metrics.collect(
         catalogue.WATCH_AGE, lambda: {(resource,): age for resource, age in connection.watch_ages().items()}
     )
+
+
+def tell_of_rollouts(metrics: Metrics, *, rollouts: Rollouts, forbidden: bool) -> None:
+    """Tell how far each policy's runtimes are, if they may be removed at all."""
+
+    def read() -> dict[tuple[str, ...], float]:
+        sums: dict[tuple[str, ...], float] = {}
+        for policy, states in rollouts.by_state():
+            for state, count in states.items():
+                labels = metrics.policies.label(policy), state
+                sums[labels] = sums.get(labels, 0) + count
+        return sums
+
+    metrics.collect(catalogue.ROLLOUT_RUNTIMES, read)
+    metrics.collect_one(catalogue.REMOVALS_FORBIDDEN, lambda: forbidden)
 
 
 def tell_of_process(metrics: Metrics, *, is_leading: Callable[[], bool]) -> None:

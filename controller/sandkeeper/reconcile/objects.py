@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from sandkeeper.api.conditions import Reason
 from sandkeeper.api.names import FINALIZER
 from sandkeeper.api.policy import AgentSandboxPolicySpec
+from sandkeeper.api.policy_status import AgentSandboxPolicyStatus
 from sandkeeper.api.sandbox import DesiredState, PolicyRef, SandboxSpec, SandboxStatus
 from sandkeeper.cluster.caches import ObjectId
 from sandkeeper.config.resolution import Problem
@@ -95,7 +96,15 @@ class PolicyObject:
     namespace: str
     name: str
     uid: str
+    resource_version: str
+    generation: int
     spec: AgentSandboxPolicySpec | Problem
+    status: AgentSandboxPolicyStatus
+
+    @property
+    def full_name(self) -> str:
+        """As statuses record it: ``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
 
     @property
     def id(self) -> ObjectId:
@@ -112,7 +121,19 @@ class PolicyObject:
             )
         except ValidationError as error:
             spec = _problem(f"AgentSandboxPolicy {metadata['namespace']}/{metadata['name']}: spec", error)
-        return cls(namespace=metadata["namespace"], name=metadata["name"], uid=metadata["uid"], spec=spec)
+        try:
+            status = AgentSandboxPolicyStatus.model_validate(raw.get("status") or {})
+        except ValidationError:
+            status = AgentSandboxPolicyStatus()  # only somebody else's hand can have written it
+        return cls(
+            namespace=metadata["namespace"],
+            name=metadata["name"],
+            uid=metadata["uid"],
+            resource_version=metadata["resourceVersion"],
+            generation=int(metadata.get("generation", 1)),
+            spec=spec,
+            status=status,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

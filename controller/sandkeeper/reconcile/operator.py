@@ -31,7 +31,7 @@ from sandkeeper.cluster.tasks import lasting
 from sandkeeper.config.canonical import EPOCH
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.naming import installation_id
-from sandkeeper.config.operator import OperatorConfig
+from sandkeeper.config.operator import OperatorConfig, Removals
 from sandkeeper.lifecycle import Removal
 from sandkeeper.reconcile.belonging import Belonging
 from sandkeeper.reconcile.claims import Claims
@@ -39,11 +39,13 @@ from sandkeeper.reconcile.counting import Counting
 from sandkeeper.reconcile.deadlines import Deadlines
 from sandkeeper.reconcile.effects import Effects
 from sandkeeper.reconcile.finalizers import Finalizers
-from sandkeeper.reconcile.gauges import tell_of_cluster, tell_of_keys, tell_of_process
+from sandkeeper.reconcile.gauges import tell_of_cluster, tell_of_keys, tell_of_process, tell_of_rollouts
 from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.reconcile.passes import Reconciler
+from sandkeeper.reconcile.policies import Policies
 from sandkeeper.reconcile.queue import KeyedQueue
 from sandkeeper.reconcile.removals import RemovalBudget
+from sandkeeper.reconcile.rollouts import Rollouts
 from sandkeeper.reconcile.sources import Sources
 from sandkeeper.reconcile.tally import Tally
 from sandkeeper.runtimes.docker import DockerRuntimes
@@ -97,6 +99,17 @@ class Operator:
         self._claims = Claims(
             config, enqueue=self._queue.add, enqueue_later=self._queue.add_later, tally=tally
         )
+        self._replacements: RemovalBudget[RuntimeKey] = RemovalBudget(config.replacements)
+        self._forbidden = config.removals is Removals.FORBIDDEN
+        self._rollouts = Rollouts(
+            self._claims,
+            rate=self._replacements,
+            enqueue=self._queue.add,
+            enqueue_later=self._queue.add_later,
+            now=_now,
+            epoch=EPOCH,
+            forbidden=self._forbidden,
+        )
         self._sources = Sources(
             api=self._api,
             connection=self._connection,
@@ -105,15 +118,25 @@ class Operator:
             own_namespace=config.namespace,
         )
         self._events = EventPoster(self._api, metrics=self.metrics)
+        self._may_work = asyncio.Event()
+        self._policies = Policies(
+            api=self._api,
+            claims=self._claims,
+            rollouts=self._rollouts,
+            events=self._events,
+            config=config,
+            leads=self._may_work.is_set,
+            now=_now,
+        )
         self._runtimes: Mapping[Backend, Runtimes] = {}
         self._leadership: Leadership | AlwaysLeader = AlwaysLeader()
-        self._may_work = asyncio.Event()
         self._stopping = asyncio.Event()
         self._retries: dict[RuntimeKey, int] = {}
         self._seeking: asyncio.Task[None] | None = None
         self._reconciler: Reconciler | None = None
         self._tracer = tracer(enabled=config.tracing.enabled, version=__version__)
         tell_of_process(self.metrics, is_leading=lambda: self._leadership.leading)
+        tell_of_rollouts(self.metrics, rollouts=self._rollouts, forbidden=self._forbidden)
         tell_of_cluster(self.metrics, api=self._api, connection=self._connection)
         tell_of_keys(
             self.metrics, queue=self._queue, deadlines=self._deadlines, tally=tally, workers=config.workers
@@ -195,6 +218,7 @@ class Operator:
                 api=self._api,
                 connection=self._connection,
                 is_live=self._claims.is_live,
+                removals_forbidden=self._forbidden,
             )
             for resource, cache in pods.watched:
                 self._sources.also(resource, cache, selector=pods.selector)
@@ -213,6 +237,8 @@ class Operator:
             start(self._sources.keep_exact())
             start(self._deadlines.run())
             start(self._events.run())
+            start(self._rollouts.run())
+            start(self._policies.run())
             for runtimes in self._runtimes.values():
                 start(runtimes.run(self._queue.add_first))
             self._seeking = start(self._leadership.run(self._lead))
@@ -232,9 +258,11 @@ class Operator:
             finalizers=Finalizers(keeper=keeper, claims=self._claims, metrics=self.metrics),
             leadership=self._leadership,
             budgets={
-                Removal.REPLACE: RemovalBudget(self._config.replacements),
+                Removal.REPLACE: self._replacements,
                 Removal.PRUNE: RemovalBudget(self._config.prunes),
             },
+            rollouts=self._rollouts,
+            removals_forbidden=self._forbidden,
             queue=self._queue,
             deadlines=self._deadlines,
             now=_now,
@@ -243,6 +271,7 @@ class Operator:
 
     def _lead(self, leading: bool) -> None:  # noqa: FBT001 - the one thing it is told
         self.metrics.leader.set(leading)
+        self._rollouts.lead(leading=leading)
         if leading:
             self._look_at_everything()
             self._may_work.set()

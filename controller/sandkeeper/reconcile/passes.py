@@ -38,6 +38,7 @@ from sandkeeper.lifecycle import (
     Situation,
     Start,
     Unreachable,
+    Waiting,
     decide,
 )
 from sandkeeper.reconcile.belonging import Belonging
@@ -50,6 +51,7 @@ from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.reconcile.memory import Memory
 from sandkeeper.reconcile.queue import KeyedQueue
 from sandkeeper.reconcile.removals import RemovalBudget
+from sandkeeper.reconcile.rollouts import Rollouts
 from sandkeeper.reconcile.setups import Setups
 from sandkeeper.reconcile.situations import claimant_of, is_paused
 from sandkeeper.reconcile.statuses import paused_status, status_of
@@ -89,6 +91,8 @@ class _Step:
     """The removal that is to be done, and has to wait for its turn."""
     turn: datetime | None = None
     """When that is."""
+    rollout: Waiting | None = None
+    """What the replacement that is to be done has to wait for."""
     failed: type[Effect] | None = None
 
 
@@ -107,6 +111,8 @@ class Reconciler:
         finalizers: Finalizers,
         leadership: Leadership | AlwaysLeader,
         budgets: Mapping[Removal, RemovalBudget[RuntimeKey]],
+        rollouts: Rollouts,
+        removals_forbidden: bool,
         queue: KeyedQueue[RuntimeKey],
         deadlines: Deadlines[RuntimeKey],
         now: Callable[[], datetime],
@@ -121,6 +127,8 @@ class Reconciler:
         self._finalizers = finalizers
         self._leadership = leadership
         self._budgets = budgets
+        self._rollouts = rollouts
+        self._removals_forbidden = removals_forbidden
         self._queue = queue
         self._deadlines = deadlines
         self._now = now
@@ -187,6 +195,9 @@ class Reconciler:
                 now=now,
                 clock_trusted=self._api.clock.is_trusted,
                 removals_from=step.turn,
+                rollout=step.rollout,
+                removals_forbidden=self._removals_forbidden,
+                was_deleted=bool(self._belonging.leaving(key)),
                 setup_done=memory.setup_done,
                 fresh=memory.fresh,
                 failure=memory.failure,
@@ -214,12 +225,23 @@ class Reconciler:
 
     def _must_wait(self, key: RuntimeKey, effect: Effect, step: "_Step") -> bool:
         """Whether decide has to be told first that the step is not for now."""
+        if self._is_of_rollout(key, effect):
+            step.rollout = self._rollouts.ask(key, removing=isinstance(effect, Remove))
+            return step.rollout is not None
         if isinstance(effect, Remove) and effect.limited and step.turn is None:
             # One that was announced before goes on: decide then asks for it whatever its turn.
             step.turn = self._budgets[effect.removal].take(key, self._now())
             step.waits_for = effect.removal if step.turn is not None else None
             return step.turn is not None
         return isinstance(effect, Create) and self._memory[key].is_backing_off(self._now())
+
+    def _is_of_rollout(self, key: RuntimeKey, effect: Effect) -> bool:
+        """Whether it is part of a replacement that nobody asked for."""
+        if isinstance(effect, Remove) and effect.removal is not Removal.REPLACE:
+            return False
+        if not isinstance(effect, (Preflight, Remove)) or effect.by_request:
+            return False
+        return self._rollouts.plans(key)
 
     async def _try(
         self, key: RuntimeKey, plan: Plan, claims: tuple[Claim, ...], observed: Seen, step: "_Step"
@@ -413,6 +435,7 @@ class Reconciler:
             # A Sandbox that left this key waits for nothing else to tell it so.
             if claim.recorded == key and (elsewhere := self._belonging.key_of(claim)) != key:
                 self._queue.add(elsewhere)
+        self._rollouts.settled(key, waits=step.rollout is not None)
         for removal, budget in self._budgets.items():
             if removal is not step.waits_for:
                 budget.give_up(key)

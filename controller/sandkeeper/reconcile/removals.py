@@ -39,10 +39,22 @@ class RemovalBudget(Generic[K]):
         turn = self._turns[key] = now + timedelta(seconds=-self._tokens / self._per_second)
         return turn
 
+    def draw(self, now: datetime) -> datetime | None:
+        """Take one removal for whoever is first in a line that is kept elsewhere, or return when there may be one."""
+        self._fill(now)
+        if self._tokens >= 1:
+            self._tokens -= 1
+            return None
+        return now + timedelta(seconds=(1 - self._tokens) / self._per_second)
+
+    def put_back(self) -> None:
+        """Give back one that was drawn: it was not needed."""
+        self._tokens = min(self._burst, self._tokens + 1)
+
     def give_up(self, key: K) -> None:
         """Give the key's turn back: there is nothing to remove any more."""
         if self._turns.pop(key, None) is not None:
-            self._tokens = min(self._burst, self._tokens + 1)
+            self.put_back()
 
     def _fill(self, now: datetime) -> None:
         if self._filled_at is not None:

@@ -41,8 +41,22 @@ _BENIGN: Final = frozenset(
         Reason.RUNNING,
         Reason.NOT_SANDBOXED,
         Reason.WAITING_FOR_SHARERS,
+        Reason.REMOVALS_FORBIDDEN,
     }
 )
+
+_ON_THE_WAY: Final = frozenset(
+    {
+        Reason.PENDING,
+        Reason.CREATING,
+        Reason.SETTING_UP,
+        Reason.REPLACING,
+        Reason.RECOVERING,
+        Reason.TERMINATING,
+        Reason.PAUSED,
+    }
+)
+"""What is said of a replacement that goes on."""
 
 
 _AT_REST: Final = frozenset({Reason.STOPPING, Reason.STOPPED})
@@ -117,6 +131,20 @@ def _incomplete(
         yield kind, "True", notices[0].reason, " ".join(notice.message for notice in notices)
 
 
+def _failed_replacement(claim: Claim, report: Report) -> Iterator[tuple[ConditionType, str, Reason, str]]:
+    """Tell of a replacement that it failed, until it is up or something else is wanted: trying again is no success."""
+    kind, ready, status = ConditionType.REPLACEMENT_FAILED, report.readiness, claim.sandbox.status
+    is_under_way = report.record.removing is not None and report.record.pruned is None and not ready.ready
+    if not is_under_way or claim.resolution.problem is not None:
+        return
+    if ready.reason not in _ON_THE_WAY:
+        yield kind, "True", ready.reason, ready.message
+    elif status.desired_config_hash == claim.resolution.config_hash:
+        for condition in status.conditions:
+            if condition.type == kind:
+                yield kind, "True", _reason(condition.reason), condition.message
+
+
 def _wanted_conditions(
     claim: Claim, report: Report, *, backend: str | None, notices: Sequence[Notice] | None
 ) -> Iterator[tuple[ConditionType, str, Reason, str]]:
@@ -125,6 +153,9 @@ def _wanted_conditions(
     yield ConditionType.READY, value, ready.reason, ready.message
     if report.drift:
         yield ConditionType.DRIFTED, "True", report.drift.reason, report.drift.message
+    yield from _failed_replacement(claim, report)
+    if report.withheld is not None:
+        yield ConditionType.REMOVAL_WITHHELD, "True", Reason.REMOVALS_FORBIDDEN, report.withheld
     if report.wipe_pending is not None:
         yield ConditionType.WIPE_PENDING, "True", Reason.WAITING_FOR_SHARERS, report.wipe_pending
     if report.invalid_annotations:
@@ -287,6 +318,8 @@ def note_of(sandbox: SandboxObject, after: SandboxStatus) -> Note | None:
         old = before.get(condition.type)
         if condition.type == ConditionType.NETWORK_ISOLATED:
             continue  # the same for every Sandbox of a cluster
+        if Reason.ROLLOUT_BLOCKED in {condition.reason, old.reason if old else ""}:
+            continue  # a thousand may wait for one, of which its policy tells
         if old and (old.status, old.reason) == (condition.status, condition.reason):
             continue
         benign = condition.reason in _BENIGN and condition.status != "Unknown"

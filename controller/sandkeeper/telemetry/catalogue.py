@@ -130,6 +130,17 @@ HOT_WINDOW: Final = _counter(
     "for as long as it is.",
     decision="`kept_hot`: it is in use; `kept_held`: somebody holds it; `replaced_cold`, `pruned_cold`",
 )
+ROLLOUT_RUNTIMES: Final = _gauge(
+    "rollout_runtimes",
+    "Runtimes under a policy, by how they stand to what it says now. What is stopped or pruned is not among them. "
+    "Policies of one name in several namespaces are added up. From memory, of whoever leads.",
+    policy=_POLICY,
+    state="`total`; `current`; `drifted`: to be replaced; `replacing`: away for that; `replaced`: of the current ones, "
+    "since the rollout began; `blocked`: their replacement failed",
+)
+REMOVALS_FORBIDDEN: Final = _gauge(
+    "removals_forbidden", "1 where the operator's configuration forbids removals (`removals: forbidden`)."
+)
 EFFECTS: Final = _counter(
     "effects_total",
     "What was done to runtimes, each try of it.",

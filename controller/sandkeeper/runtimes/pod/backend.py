@@ -63,6 +63,7 @@ class PodRuntimes:
         api: KubeApi,
         connection: Connection,
         is_live: IsLive,
+        removals_forbidden: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.may_act: Callable[[], None] = _always
@@ -72,6 +73,7 @@ class PodRuntimes:
         self._api = api
         self._connection = connection
         self._is_live = is_live
+        self._removals_forbidden = removals_forbidden
         self._on_change: OnChange = _nobody
         self._pods = Pods(installation=installation, on_change=self._pod_changed)
         self._networks = Networks(
@@ -111,6 +113,8 @@ class PodRuntimes:
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             await self._networks.remove_spare()
+            if self._removals_forbidden:
+                continue
             for pod in await self._orphans.remove_left():
                 self._tell_of(pod)
 
