@@ -8,7 +8,7 @@ sandboxes:
     resources: [sandboxes]
     verbs: [get, list, watch, patch, delete]
   - apiGroups: [sandkeeper.dev]
-    resources: [sandboxes/status]
+    resources: [sandboxes/status, agentsandboxpolicies/status]
     verbs: [patch]
   - apiGroups: [sandkeeper.dev]
     resources: [agentsandboxpolicies]
@@ -70,6 +70,9 @@ defaults:
   - apiGroups: [sandkeeper.dev]
     resources: [agentsandboxpolicies]
     verbs: [get, list]
+  - apiGroups: [sandkeeper.dev]
+    resources: [agentsandboxpolicies/status]
+    verbs: [patch]
 {{- end }}
 {{- end }}
 
