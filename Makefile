@@ -85,6 +85,10 @@ reference: venv ## Generate the references of the resources and of the metrics
 	@$(BIN)/python -m sandkeeper.api.reference --write docs/reference
 	@$(BIN)/python -m sandkeeper.cli.reference --write docs/reference
 
+.PHONY: manifests
+manifests: venv ## Generate the manifests for those who do without Helm from the chart
+	@$(BIN)/python -m manifests.rendering --write deploy
+
 # What has to be built and installed, parts of the test bed and images, takes minutes once; a test's time limit is no place for it.
 .PHONY: test-tools
 test-tools: venv

@@ -10,10 +10,11 @@ __all__ = ["differences", "main", "write"]
 
 
 def write(files: Mapping[str, str], *, into: Path) -> None:
-    """Write the files into a folder, which is made if it is not there."""
-    into.mkdir(parents=True, exist_ok=True)
+    """Write the files into a folder, which is made if it is not there; names may have folders of their own."""
     for name, text in files.items():
-        (into / name).write_text(text, encoding="utf-8")
+        path = into / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def differences(files: Mapping[str, str], *, inside: Path) -> Iterator[str]:
