@@ -92,6 +92,7 @@ test-tools: venv
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends busybox-static; }
 	@ls /usr/lib*/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends libfaketime; }
+	@$(TESTBED) prometheus
 	@$(TESTBED) build
 	@$(TESTBED) images
 
