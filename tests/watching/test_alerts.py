@@ -1,12 +1,16 @@
 """Each alert fires when it has to and only then, speaks to a person, and has a page that says what to do."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from support.cluster import Cluster
 from watching.expressions import complaints, families_of, grouped_by, labels_of, selectors, series_complaints
 from watching.rules import ALERTS, RULES, RUNBOOKS, TESTS, Alert, mutants, promtool
 
@@ -110,6 +114,30 @@ def test_its_runbook_says_what_to_do(alert: Alert) -> None:
     assert re.search(r"^    (kubectl|docker|sandkeeper|curl|journalctl) ", look, re.MULTILINE), (
         "no command to begin with"
     )
+
+
+@pytest.mark.cluster
+def test_the_runbooks_commands_can_be_run(cluster: Cluster, crds: None, namespace: str) -> None:
+    """There is no operator in the cluster, and so nothing to be found; but each command has to be understood."""
+    path = os.pathsep.join(
+        [str(Path(sys.executable).parent), str(Path(cluster.program).parent), os.environ["PATH"]]
+    )
+    about = {"NS": namespace, "TEAM": namespace, "POD": "none", "SANDBOX": "none", "POLICY": "none"}
+    env = (
+        os.environ
+        | about
+        | {"KUBECONFIG": str(cluster.kubeconfig), "ENGINE": cluster.docker_host, "PATH": path}
+    )
+    pages = "\n".join(page.read_text() for page in RUNBOOKS.glob("*.md"))
+    commands = {line for line in re.findall(r"^    (.*)", pages, re.MULTILINE)}
+    for command in commands:
+        if command.startswith(("journalctl", "helm")):
+            continue
+        said = subprocess.run(
+            ["bash", "-c", command], env=env, capture_output=True, text=True, check=False, timeout=60
+        )
+        for line in said.stderr.splitlines():
+            assert re.search(r"not found|No resources|Metrics API not available", line), f"{command}\n{line}"
 
 
 def test_the_runbooks_are_listed_by_severity() -> None:
