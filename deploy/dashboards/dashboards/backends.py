@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from dashboards.panels import Board, Graph, Panel, Row
-from dashboards.queries import at_most, per_minute, per_second, quantile, quantiles, summed
+from dashboards.queries import at_most, per_minute, per_second, quantile, quantiles, runtimes
 
 __all__ = ["DOCKER", "PODS"]
 
@@ -23,7 +23,7 @@ def _common(backend: str) -> Sequence[Row]:
                 Graph(
                     title="Runtimes by phase",
                     meaning="Each runtime once, however many Sandboxes share it.",
-                    queries=(summed("runtimes", "phase", where=chosen),),
+                    queries=(runtimes("phase", where=chosen),),
                     stacked=True,
                 ),
                 Graph(

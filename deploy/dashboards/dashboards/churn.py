@@ -3,7 +3,7 @@
 from typing import Final
 
 from dashboards.panels import Board, Figure, Graph, Ranking, Row
-from dashboards.queries import Query, at_most, counted, most, per_minute, quantile, summed
+from dashboards.queries import Query, at_most, counted, most, per_minute, quantile, rollouts, runtimes
 
 __all__ = ["CHURN"]
 
@@ -12,7 +12,7 @@ _COMING: Final = "Pending|Creating|Setup|Replacing"
 
 
 def _runtimes(phases: str) -> tuple[Query, ...]:
-    return (summed("runtimes", where=f'{_POLICY}, phase=~"{phases}"', legend="runtimes"),)
+    return (runtimes(where=f'{_POLICY}, phase=~"{phases}"', legend="runtimes"),)
 
 
 def _changed(change: str, *by: str) -> tuple[Query, ...]:
@@ -54,16 +54,14 @@ CHURN: Final = Board(
                 Graph(
                     title="Runtimes by phase",
                     meaning="Each runtime once, however many Sandboxes share it.",
-                    queries=(summed("runtimes", "phase", where=_POLICY),),
+                    queries=(runtimes("phase", where=_POLICY),),
                     width=12,
                     stacked=True,
                 ),
                 Graph(
                     title="Runtimes by policy",
                     meaning="The ten policies with the most runtimes, but for those that are pruned or stopped.",
-                    queries=(
-                        most(10, summed("runtimes", "policy", where=f'{_POLICY}, phase!~"Pruned|Stopped"')),
-                    ),
+                    queries=(most(10, runtimes("policy", where=f'{_POLICY}, phase!~"Pruned|Stopped"')),),
                     width=12,
                 ),
             ],
@@ -145,14 +143,7 @@ CHURN: Final = Board(
                 Graph(
                     title="Rollouts",
                     meaning="Runtimes by how far the newest configuration of their policy has come.",
-                    queries=(
-                        summed(
-                            "rollout_runtimes",
-                            "state",
-                            where=f'{_POLICY}, state!="total"',
-                            legend="{{state}}",
-                        ),
-                    ),
+                    queries=(rollouts("state", where=f'{_POLICY}, state!="total"'),),
                 ),
                 Graph(
                     title="Removals forbidden",

@@ -11,6 +11,8 @@ __all__ = [
     "per_second",
     "quantile",
     "quantiles",
+    "rollouts",
+    "runtimes",
     "selected",
     "summed",
 ]
@@ -34,6 +36,16 @@ def selected(metric: str, where: str = "") -> str:
 def summed(metric: str, *by: str, where: str = "", legend: str = "") -> Query:
     """Sum a gauge by some labels."""
     return Query(f"sum{_by(by)} ({selected(metric, where)})", legend or _legend(by))
+
+
+def runtimes(*by: str, where: str = "", legend: str = "") -> Query:
+    """Count runtimes by some labels."""
+    return _agreed("runtimes", ("backend", "phase", "policy"), by, where, legend)
+
+
+def rollouts(*by: str, where: str = "", legend: str = "") -> Query:
+    """Count runtimes by how far a change of their policy has come."""
+    return _agreed("rollout_runtimes", ("policy", "state"), by, where, legend)
 
 
 def at_most(metric: str, *by: str, where: str = "", legend: str = "") -> Query:
@@ -72,6 +84,12 @@ def quantiles(metric: str, where: str = "") -> tuple[Query, ...]:
     return tuple(
         quantile(share, metric, where=where, legend=f"p{share * 100:g}") for share in (0.5, 0.95, 0.99)
     )
+
+
+def _agreed(metric: str, of: tuple[str, ...], by: tuple[str, ...], where: str, legend: str) -> Query:
+    """Sum what every replica tells of the whole, standbys too: each series, with the labels ``of``, counts once."""
+    once = f"max{_by(('namespace', 'job', *of))} ({selected(metric, where)})"
+    return Query(f"sum{_by(by)} ({once})", legend or _legend(by))
 
 
 def _rate(metric: str, by: tuple[str, ...], where: str) -> str:
