@@ -26,6 +26,7 @@ class Alert:
     """One rule."""
 
     name: str
+    path: Path
     rule: Mapping[str, Any]
 
     @property
@@ -48,7 +49,7 @@ class Alert:
 def _alerts() -> Iterator[Alert]:
     for path in sorted(RULES.glob("*.yaml")):
         for group in yaml.safe_load(path.read_text())["groups"]:
-            yield from (Alert(rule["alert"], rule) for rule in group["rules"])
+            yield from (Alert(rule["alert"], path, rule) for rule in group["rules"])
 
 
 ALERTS: Final = tuple(_alerts())

@@ -49,7 +49,8 @@ def test_it_fires_when_it_has_to_and_only_then(alert: Alert) -> None:
 @each_alert
 def test_it_is_tested_in_both_ways(alert: Alert) -> None:
     asked = {selector.metric for selector in selectors(alert.expression)}
-    fires, quiet = [], []
+    fires: list[set[str]] = []
+    quiet: list[set[str]] = []
     for case in cases(alert):
         given = {
             selector.metric for series in case["input_series"] for selector in selectors(series["series"])
@@ -137,7 +138,9 @@ def test_the_runbooks_commands_can_be_run(cluster: Cluster, crds: None, namespac
             ["bash", "-c", command], env=env, capture_output=True, text=True, check=False, timeout=60
         )
         for line in said.stderr.splitlines():
-            assert re.search(r"not found|No resources|There is no|Metrics API not available", line), f"{command}\n{line}"
+            assert re.search(r"not found|No resources|There is no|Metrics API not available", line), (
+                f"{command}\n{line}"
+            )
 
 
 def test_the_runbooks_are_listed_by_severity() -> None:
