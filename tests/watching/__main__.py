@@ -38,13 +38,13 @@ def _told(run: Run, facts: Json) -> str:
 
 <!-- Made by `make dashboards`. -->
 
-Drawn on {datetime.now(UTC):%Y-%m-%d} with Prometheus {version}, from Sandkeeper {__version__} on Kubernetes {facts["kubernetes"]}
-and Docker {facts["docker"]}, all on a machine with {facts["cores"]} cores. Two replicas kept one namespace: containers on a
-real engine, Pods on nodes that nothing runs on. Prometheus scraped both every {INTERVAL:g} s for {run.end - run.start:.0f} s; in
-the end it had {series["value"][1]} series of them.
+Drawn on {datetime.now(UTC):%Y-%m-%d}: Sandkeeper {__version__}, Prometheus {version},
+Kubernetes {facts["kubernetes"]}, Docker {facts["docker"]}, {facts["cores"]} cores. Two replicas kept one
+namespace: containers on a real engine, Pods on nodes that nothing runs on. Prometheus scraped both every
+{INTERVAL:g} s for {run.end - run.start:.0f} s; in the end it had {series["value"][1]} series of them.
 
-Policies had a hot window of 1 to 3 s, `prune.idleSeconds` 9, in one `prune.maxAgeSeconds` 6. One named an image that is
-not there, one no node, one had a setupCommand that fails, and one was edited to a missing image while it ran.
+Policies had a hot window of 1 to 3 s, `prune.idleSeconds` 9, in one `prune.maxAgeSeconds` 6. Two named an image that
+is not there, one had a setupCommand that fails, and one was edited to a missing image while it ran.
 Meanwhile there were:
 
 | | |

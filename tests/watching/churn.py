@@ -25,13 +25,16 @@ _HOT: Final = 3
 _IDLE: Final = 9
 _NO_IMAGE: Final = "sandkeeper-no-such-image:none"
 
-POLICIES: Final = ("containers", "pods-fake", "short-lived", "imageless", "unset", "homeless", "stuck")
+POLICIES: Final = ("containers", "pods-fake", "short-lived", "imageless", "imageless-pods", "unset", "stuck")
 """Which have runtimes in a run."""
 
 _NODES: Final = 2
 _CONTAINERS: Final = 8
 """So many that come and go."""
 _PODS: Final = 30
+
+_PATIENCE: Final = 120
+"""Seconds; on a busy machine everything takes longer."""
 
 _FAST: Final = {"perMinute": 6000, "burst": 100}
 
@@ -46,7 +49,10 @@ async def setting(stage: Stage) -> AsyncIterator[None]:
         await stage.policy("short-lived", hotWindowSeconds=1, prune={"maxAgeSeconds": 6})
         await stage.policy("imageless", container={"image": _NO_IMAGE})
         await stage.policy("unset", container={"image": stage.image, "setupCommand": "exit 3"})
-        await stage.policy("homeless", **_as_pods(nodes) | {"pod": {"nodeSelector": {"there": "is-none"}}})
+        # On the node that is real: others do not mind.
+        await stage.policy(
+            "imageless-pods", backend="pod", container={"image": f"docker.io/library/{_NO_IMAGE}"}
+        )
         await stage.policy("stuck", hotWindowSeconds=1)
         yield
 
@@ -100,13 +106,27 @@ class Churn:
             await asyncio.sleep(min(every * self._random.uniform(0.7, 1.3), left))
 
     async def _once(self) -> None:
-        """What goes wrong for good: no image, no node, a setup that fails, a replacement that cannot be made."""
-        for name in ("imageless", "unset", "homeless", "stuck"):
+        """What goes wrong for good, and what must not be left to chance."""
+        for name in ("imageless", "imageless-pods", "unset", "stuck"):
             await self._stage.create(name, policyRef={"name": name})
-        await self._stage.watch.until("stuck", lambda seen: _is_ready(seen.object), limit=60)
+        await self._stage.create("resting")
+        await self._reaches("resting", "Ready")
+        for state, phase in (("Stopped", "Stopped"), ("Running", "Ready")):
+            await self._stage.patch("resting", {"spec": {"state": state}})
+            await self._reaches("resting", phase)
+        self.done["stopped and started"] += 1
+        await self._reaches("stuck", "Ready")
         body = {"spec": {"container": {"image": _NO_IMAGE}}}
         await self._stage.kube.request("PATCH", policies(self._stage.namespace, "stuck"), body=body)
         self.done["policies edited to an image that is not there"] += 1
+        for name, phase in (("imageless", "Failed"), ("imageless-pods", "Failed"), ("unset", "Failed")):
+            await self._reaches(name, phase)
+
+    async def _reaches(self, name: str, phase: str) -> None:
+        """Wait until a Sandbox has a phase."""
+        await self._stage.watch.until(
+            name, lambda seen: bool(seen.object.get("status", {}).get("phase") == phase), limit=_PATIENCE
+        )
 
     async def _a_container_is_asked_for(self) -> None:
         await self._ask("containers", most=_CONTAINERS)
@@ -179,10 +199,6 @@ class Churn:
 
     def _any(self) -> list[str]:
         return [name for names in self._alive.values() for name in names]
-
-
-def _is_ready(sandbox: Json) -> bool:
-    return bool(sandbox.get("status", {}).get("phase") == "Ready")
 
 
 def _moment(seconds: float) -> str:

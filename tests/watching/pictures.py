@@ -22,6 +22,7 @@ _TOP: Final = 40
 _CHARACTER: Final = 6.2
 """About as wide as one is, in the smallest size."""
 _MOST_NAMED: Final = 10
+_MOST_MOMENTS: Final = 5
 _COLOURS: Final = (
     "#1668b8", "#d98c1f", "#2e8b57", "#b8312f", "#7b4fa3", "#0f9aa8", "#8a6d3b", "#c2458f", "#6b8e23", "#5a6472",
 )  # fmt: skip
@@ -44,6 +45,14 @@ class _Series:
     def last(self) -> float:
         """The last value."""
         return self.points[-1][1]
+
+
+@dataclass(frozen=True)
+class _Band:
+    """A line, and where the area below it ends, if it has one."""
+
+    upper: _Series
+    lower: Sequence[Point]
 
 
 def draw(board: Board, run: Run) -> str:
@@ -127,9 +136,9 @@ def _bars(series: Sequence[_Series], width: float, height: float) -> list[str]:
 def _lines(series: Sequence[_Series], panel: Panel, width: float, height: float, seconds: float) -> list[str]:
     named = _names(series, width)
     bottom = height - 22 - _LINE * (1 + named.count("\n"))
-    shown = _stacked(series) if panel.is_stacked else series
-    most = max((y for each in shown for _, y in each.points), default=0.0)
-    least = min((y for each in shown for _, y in each.points), default=0.0)
+    shown = _stacked(series) if panel.is_stacked else [_Band(each, ()) for each in series]
+    most = max((y for each in shown for _, y in each.upper.points), default=0.0)
+    least = min((y for each in shown for _, y in each.upper.points), default=0.0)
     top = ceiling(most) if most > 0 else 1.0
     low = -ceiling(-least) if least < 0 else 0.0
 
@@ -143,26 +152,37 @@ def _lines(series: Sequence[_Series], panel: Panel, width: float, height: float,
     for value in [*(ticks(top)[::2] if low else ticks(top)), *([low] if low else [])]:
         parts.append(f'<path d="M{_LEFT} {up(value):.1f}H{width - _RIGHT:.1f}" stroke="#e6e6e6"/>')
         parts.append(_text(_LEFT - 5, up(value) + 3, short(value), anchor="end", size=9, colour="#666"))
-    for number in range(5):
-        at = seconds * number / 4
-        parts.append(_text(across(at), bottom + 12, f"{at:.0f} s", anchor="middle", size=9, colour="#666"))
+    parts += [
+        _text(across(at), bottom + 12, f"{at:.0f} s", anchor="middle", size=9, colour="#666")
+        for at in _moments(seconds)
+    ]
     for each in shown:
-        points = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in each.points)
-        parts.append(f'<polyline fill="none" stroke="{each.colour}" stroke-width="1.4" points="{points}"/>')
+        line = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in each.upper.points)
+        under = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in reversed(each.lower))
+        colour = each.upper.colour
+        if under:
+            parts.append(f'<polygon fill="{colour}" fill-opacity="0.35" points="{line} {under}"/>')
+        parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.4" points="{line}"/>')
     parts += _keys(named, series, bottom + 26)
     return parts
 
 
-def _stacked(series: Sequence[_Series]) -> list[_Series]:
-    """Put each on those before it, as Grafana does where a sum means something."""
-    below: dict[float, float] = {}
+def _moments(seconds: float) -> list[float]:
+    """Choose the moments that the axis names: round, and few."""
+    step = next(step for step in (10, 20, 30, 60, 120, 300, 3600) if seconds / step <= _MOST_MOMENTS)
+    return [float(at) for at in range(0, int(seconds) + 1, step)]
+
+
+def _stacked(series: Sequence[_Series]) -> list[_Band]:
+    """Put each on those before it, as Grafana does where a sum means something; who is missing counts as none."""
+    times = sorted({at for each in series for at, _ in each.points})
+    lower = [(at, 0.0) for at in times]
     found = []
     for each in series:
-        points = []
-        for at, value in each.points:
-            below[at] = below.get(at, 0.0) + value
-            points.append((at, below[at]))
-        found.append(_Series(each.name, each.colour, points))
+        values = dict(each.points)
+        upper = [(at, below + values.get(at, 0.0)) for at, below in lower]
+        found.append(_Band(_Series(each.name, each.colour, upper), lower))
+        lower = upper
     return found
 
 

@@ -3,7 +3,17 @@
 from typing import Final
 
 from dashboards.panels import Board, Figure, Graph, Ranking, Row
-from dashboards.queries import Query, at_most, counted, most, per_minute, quantile, rollouts, runtimes
+from dashboards.queries import (
+    Query,
+    at_least_none,
+    at_most,
+    counted,
+    most,
+    per_minute,
+    quantile,
+    rollouts,
+    runtimes,
+)
 
 __all__ = ["CHURN"]
 
@@ -12,7 +22,7 @@ _COMING: Final = "Pending|Creating|Setup|Replacing"
 
 
 def _runtimes(phases: str) -> tuple[Query, ...]:
-    return (runtimes(where=f'{_POLICY}, phase=~"{phases}"', legend="runtimes"),)
+    return (at_least_none(runtimes(where=f'{_POLICY}, phase=~"{phases}"', legend="runtimes")),)
 
 
 def _changed(change: str, *by: str) -> tuple[Query, ...]:

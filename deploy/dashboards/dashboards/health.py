@@ -3,7 +3,17 @@
 from typing import Final
 
 from dashboards.panels import Board, Figure, Graph, Row
-from dashboards.queries import Query, at_most, per_minute, per_second, quantile, quantiles, selected, summed
+from dashboards.queries import (
+    Query,
+    at_least_none,
+    at_most,
+    per_minute,
+    per_second,
+    quantile,
+    quantiles,
+    selected,
+    summed,
+)
 
 __all__ = ["HEALTH"]
 
@@ -28,8 +38,15 @@ HEALTH: Final = Board(
                 ),
                 Figure(
                     title="Waiting",
-                    meaning="Keys that wait for a pass.",
-                    queries=(summed("workqueue_depth", legend="keys"),),
+                    meaning="Keys that wait for a pass, with those who work: a standby has some that nobody takes.",
+                    queries=(
+                        at_least_none(
+                            Query(
+                                f"sum({selected('workqueue_depth')} and {selected('shard_slots')} > 0)",
+                                "keys",
+                            )
+                        ),
+                    ),
                 ),
                 Figure(
                     title="Longest pass under way",
@@ -100,7 +117,7 @@ HEALTH: Final = Board(
                 ),
                 Graph(
                     title="Keys that wait",
-                    meaning="Each waits at most once.",
+                    meaning="Each at most once. Those of a standby wait until it leads.",
                     queries=(summed("workqueue_depth", "instance"),),
                 ),
                 Graph(

@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 
 __all__ = [
     "Query",
+    "at_least_none",
     "at_most",
     "counted",
     "most",
@@ -41,6 +42,11 @@ def summed(metric: str, *by: str, where: str = "", legend: str = "") -> Query:
 def runtimes(*by: str, where: str = "", legend: str = "") -> Query:
     """Count runtimes by some labels."""
     return _agreed("runtimes", ("backend", "phase", "policy"), by, where, legend)
+
+
+def at_least_none(query: Query) -> Query:
+    """Say 0 where there is no series, and nothing where no operator is seen."""
+    return Query(f"{query.expression} or 0 * sum({selected('shard_slots')})", query.legend)
 
 
 def rollouts(*by: str, where: str = "", legend: str = "") -> Query:

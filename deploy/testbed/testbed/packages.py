@@ -37,7 +37,9 @@ PROMETHEUS = {"prometheus": "prometheus", "promtool": "prometheus"}
 def ensure(packages: Mapping[str, str] = BED) -> None:
     """Install the packages whose programs are not there."""
     search = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
-    missing = sorted({name for program, name in packages.items() if shutil.which(program, path=search) is None})
+    missing = sorted(
+        {name for program, name in packages.items() if shutil.which(program, path=search) is None}
+    )
     if not missing:
         return
     if shutil.which("apt-get") is None:
