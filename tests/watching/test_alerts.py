@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,18 @@ def test_the_runbooks_commands_can_be_run(cluster: Cluster, crds: None, namespac
             assert re.search(r"not found|No resources|There is no|Metrics API not available", line), (
                 f"{command}\n{line}"
             )
+
+
+def test_prometheus_takes_the_configuration_of_the_how_to(tmp_path: Path) -> None:
+    page = (RUNBOOKS.parent / "how-to/watch-the-operator.md").read_text()
+    (block,) = re.findall(r"^    scrape_configs:\n(?:    .*\n)+", page, re.MULTILINE)
+    config = yaml.safe_load(textwrap.dedent(block))
+    for job in config["scrape_configs"]:
+        del job["kubernetes_sd_configs"]  # Debian builds Prometheus without
+    config["rule_files"] = [str(path) for path in RULES.glob("*.yaml")]
+    (tmp_path / "prometheus.yaml").write_text(yaml.safe_dump(config))
+    done = promtool("check", "config", tmp_path / "prometheus.yaml")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_runbooks_are_listed_by_severity() -> None:
