@@ -48,6 +48,19 @@ class _Series:
 
 
 @dataclass(frozen=True)
+class _Key:
+    """An entry of a legend; what has no colour is only said."""
+
+    name: str
+    colour: str
+
+    @property
+    def width(self) -> float:
+        """How much room it takes."""
+        return 24 + len(self.name) * _CHARACTER
+
+
+@dataclass(frozen=True)
 class _Band:
     """A line, and where the area below it ends, if it has one."""
 
@@ -134,8 +147,8 @@ def _bars(series: Sequence[_Series], width: float, height: float) -> list[str]:
 
 
 def _lines(series: Sequence[_Series], panel: Panel, width: float, height: float, seconds: float) -> list[str]:
-    named = _names(series, width)
-    bottom = height - 22 - _LINE * (1 + named.count("\n"))
+    legend = _legend(series, width)
+    bottom = height - 22 - _LINE * len(legend)
     shown = _stacked(series) if panel.is_stacked else [_Band(each, ()) for each in series]
     most = max((y for each in shown for _, y in each.upper.points), default=0.0)
     least = min((y for each in shown for _, y in each.upper.points), default=0.0)
@@ -163,7 +176,7 @@ def _lines(series: Sequence[_Series], panel: Panel, width: float, height: float,
         if under:
             parts.append(f'<polygon fill="{colour}" fill-opacity="0.35" points="{line} {under}"/>')
         parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.4" points="{line}"/>')
-    parts += _keys(named, series, bottom + 26)
+    parts += _keys(legend, bottom + 26)
     return parts
 
 
@@ -186,32 +199,30 @@ def _stacked(series: Sequence[_Series]) -> list[_Band]:
     return found
 
 
-def _names(series: Sequence[_Series], width: float) -> str:
-    """Write the names in lines that fit; of many, the first."""
-    lines, used = [""], 0.0
-    for number, each in enumerate(series[:_MOST_NAMED]):
-        wanted = 20 + len(each.name) * _CHARACTER
-        if number and used + wanted > width - 20:
-            lines.append("")
-            used = 0.0
-        lines[-1] += f"{number}\t"
-        used += wanted
-    return "\n".join(lines)
-
-
-def _keys(named: str, series: Sequence[_Series], top: float) -> list[str]:
-    parts = []
-    for line, numbers in enumerate(named.split("\n")):
-        left, height = 12.0, top + line * _LINE
-        for number in map(int, numbers.split()):
-            each = series[number]
-            parts.append(
-                f'<path d="M{left:.1f} {height - 3:.1f}h12" stroke="{each.colour}" stroke-width="3"/>'
-            )
-            parts.append(_text(left + 16, height, each.name, size=10))
-            left += 20 + len(each.name) * _CHARACTER
+def _legend(series: Sequence[_Series], width: float) -> list[list[_Key]]:
+    """Put the names into lines that fit; of many, the first."""
+    keys = [_Key(each.name, each.colour) for each in series[:_MOST_NAMED]]
     if len(series) > _MOST_NAMED:
-        parts.append(_text(left, height, f"and {len(series) - _MOST_NAMED} more", size=10, colour="#666"))
+        keys.append(_Key(f"and {len(series) - _MOST_NAMED} more", ""))
+    lines: list[list[_Key]] = [[]]
+    for key in keys:
+        if lines[-1] and sum(each.width for each in [*lines[-1], key]) > width - 20:
+            lines.append([])
+        lines[-1].append(key)
+    return lines
+
+
+def _keys(lines: Sequence[Sequence[_Key]], top: float) -> list[str]:
+    parts = []
+    for number, line in enumerate(lines):
+        left, height = 12.0, top + number * _LINE
+        for key in line:
+            if key.colour:
+                parts.append(
+                    f'<path d="M{left:.1f} {height - 3:.1f}h12" stroke="{key.colour}" stroke-width="3"/>'
+                )
+            parts.append(_text(left + 16, height, key.name, size=10))
+            left += key.width
     return parts
 
 
