@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import random
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -62,7 +61,7 @@ def _as_pods(nodes: FakeNodes) -> Json:
 
 
 class Churn:
-    """What users, authors of policies and accidents do, for so many seconds; and how often each did it."""
+    """What users, authors of policies and accidents do until it is enough; and how often each did it."""
 
     OPERATOR: Final[Json] = {
         "backends": ["docker", "pod"],
@@ -72,16 +71,20 @@ class Churn:
     }
     """The operator's settings: nothing waits for its turn longer than a run takes."""
 
-    def __init__(self, stage: Stage, *, seconds: float) -> None:
+    def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._ends = time.monotonic() + seconds
+        self._is_enough = asyncio.Event()
         self._random = random.Random(7)  # noqa: S311 - for variety
         self._numbers = itertools.count()
         self._alive: dict[str, list[str]] = {"containers": [], "pods-fake": []}
         self.done: Counter[str] = Counter()
 
+    def end(self) -> None:
+        """Say that it is enough."""
+        self._is_enough.set()
+
     async def run(self) -> None:
-        """Let everybody do what they do, and each thing that happens once happen."""
+        """Let everybody do what they do until :meth:`end`, and what must not be left to chance happen in any case."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._once())
             for every, act in (
@@ -100,10 +103,11 @@ class Churn:
 
     async def _again(self, every: float, act: Callable[[], Awaitable[object]]) -> None:
         """Do it over and over; who comes too late for a Sandbox or a container does nothing."""
-        while (left := self._ends - time.monotonic()) > 0:
+        while not self._is_enough.is_set():
             with suppress(ClientResponseError, APIError):
                 await act()
-            await asyncio.sleep(min(every * self._random.uniform(0.7, 1.3), left))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_enough.wait(), every * self._random.uniform(0.7, 1.3))
 
     async def _once(self) -> None:
         """What goes wrong for good, and what must not be left to chance."""
@@ -115,6 +119,7 @@ class Churn:
             await self._stage.patch("resting", {"spec": {"state": state}})
             await self._reaches("resting", phase)
         self.done["stopped and started"] += 1
+        await self._stage.annotate("resting", last_used=_moment(0))
         await self._reaches("stuck", "Ready")
         body = {"spec": {"container": {"image": _NO_IMAGE}}}
         await self._stage.kube.request("PATCH", policies(self._stage.namespace, "stuck"), body=body)

@@ -9,6 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from bench.stage import Stage
+from sandkeeper.lifecycle.churn import Change
 from support.prometheus import Prometheus, Target, a_prometheus
 from watching.boards import Panel, Query
 from watching.churn import Churn, setting
@@ -21,6 +22,8 @@ JOB: Final = "sandkeeper"
 INTERVAL: Final = 2.0
 """Seconds between two scrapes."""
 
+_PATIENCE: Final = 120.0
+_PRUNED: Final = {("pruned", "idle"), ("pruned", "age")}
 _RATE_INTERVAL: Final = 16
 """What Grafana puts for `$__rate_interval` where a point of the graph is 14 s: that and a scrape's interval."""
 
@@ -64,8 +67,22 @@ async def a_run(stage: Stage, *, seconds: float) -> AsyncIterator[Run]:
         made = a_prometheus(stage.folder, targets, interval=INTERVAL, rules=sorted(RULES.glob("*.yaml")))
         prometheus = await asyncio.to_thread(made.__enter__)
         stack.push_async_callback(asyncio.to_thread, made.__exit__, None, None, None)
-        start = time.time()
-        churn = Churn(stage, seconds=seconds)
-        await churn.run()
-        await asyncio.sleep(INTERVAL)
+        start, churn = time.time(), Churn(stage)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(churn.run())
+            await asyncio.sleep(seconds)
+            await _everything_happened(prometheus)
+            churn.end()
+        await asyncio.sleep(2 * INTERVAL)  # a rate wants two scrapes
         yield Run(prometheus, start, time.time(), dict(churn.done))
+
+
+async def _everything_happened(prometheus: Prometheus) -> None:
+    """Wait for what a slow machine has not come to; what does not happen at all, the tests tell."""
+    deadline = time.monotonic() + _PATIENCE
+    while time.monotonic() < deadline:
+        found = await asyncio.to_thread(prometheus.query, "sum by (change, reason) (sandkeeper_churn_total)")
+        told = {(each["metric"]["change"], each["metric"].get("reason")) for each in found}
+        if {change.value for change in Change} <= {change for change, _ in told} and told >= _PRUNED:
+            return
+        await asyncio.sleep(INTERVAL)
