@@ -93,13 +93,6 @@ dashboard-files: venv ## Generate the Grafana dashboards, and the page about the
 dashboards: dashboard-files test-tools ## Draw their pictures anew: a real Prometheus, a real operator and two minutes of churn
 	@PYTHONPATH=tests:$(PYTHONPATH) $(BIN)/python -m watching
 
-DASHBOARDS := charts/sandkeeper/files/dashboards docs/reference/dashboards.md
-.PHONY: dashboard-files dashboards
-dashboard-files: venv ## Generate the Grafana dashboards, and the page about them
-	@$(BIN)/python -m dashboards --write $(DASHBOARDS)
-dashboards: dashboard-files test-tools ## Draw their pictures anew: a real Prometheus, a real operator and two minutes of churn
-	@PYTHONPATH=tests:$(PYTHONPATH) $(BIN)/python -m watching
-
 # What has to be built and installed, parts of the test bed and images, takes minutes once; a test's time limit is no place for it.
 .PHONY: test-tools
 test-tools: venv
