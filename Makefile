@@ -5,7 +5,7 @@ SHELL := /bin/bash -euo pipefail
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-export PYTHONPATH := deploy/testbed:deploy/demo:deploy/manifests
+export PYTHONPATH := deploy/testbed:deploy/demo:deploy/manifests:deploy/dashboards
 TESTBED := $(BIN)/python -m testbed
 DEMO := $(BIN)/python -m demo
 
@@ -71,6 +71,7 @@ generated: venv ## Check that what is generated from the models is what they gen
 	@$(BIN)/python -m sandkeeper.api.reference --check docs/reference
 	@$(BIN)/python -m sandkeeper.cli.reference --check docs/reference
 	@$(BIN)/python -m manifests.values_schema --check charts/sandkeeper
+	@$(BIN)/python -m dashboards --check $(DASHBOARDS)
 docs: venv ## Build the site of the documents into build/docs; what leads nowhere is an error
 	@rm -rf build/docs
 	@$(BIN)/sphinx-build --fail-on-warning --quiet --fresh-env --doctree-dir build/doctrees docs build/docs
@@ -88,6 +89,12 @@ reference: venv ## Generate the references of the resources and of the metrics
 .PHONY: manifests
 manifests: venv ## Generate the manifests for those who do without Helm from the chart
 	@$(BIN)/python -m manifests.rendering --write deploy
+DASHBOARDS := charts/sandkeeper/files/dashboards docs/reference/dashboards.md
+.PHONY: dashboard-files dashboards
+dashboard-files: venv ## Generate the Grafana dashboards, and the page about them
+	@$(BIN)/python -m dashboards --write $(DASHBOARDS)
+dashboards: dashboard-files test-tools ## Draw their pictures anew: a real Prometheus, a real operator and two minutes of churn
+	@PYTHONPATH=tests:$(PYTHONPATH) $(BIN)/python -m watching
 
 # What has to be built and installed, parts of the test bed and images, takes minutes once; a test's time limit is no place for it.
 .PHONY: test-tools
@@ -96,6 +103,7 @@ test-tools: venv
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends busybox-static; }
 	@ls /usr/lib*/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { apt-get update -qq && \
 	  DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends libfaketime; }
+	@$(TESTBED) prometheus
 	@$(TESTBED) build
 	@$(TESTBED) images
 

@@ -33,7 +33,7 @@ _NAVIGATION: Final = {
     "Runbooks": ["runbooks/README", "runbooks/*"],
 }
 """By its headings: pages, and folders of which each page is shown once. A page that is in none of them is an error."""
-_BELOW: Final = {"adr/README": ["adr/[0-9]*"]}
+_BELOW: Final = {"adr/README": ["adr/[0-9]*"], "reference/dashboards": ["dashboards/run"]}
 """What is shown below a page, when one is there."""
 
 

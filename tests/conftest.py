@@ -16,6 +16,7 @@ pytest_plugins = [
     "support.rights",
     "support.operator",
     "support.pods",
+    "support.prometheus",
     "support.proxy",
     "support.volumes",
     "support.worlds",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-__all__ = ["Bar", "Line", "Plot", "bars"]
+__all__ = ["Bar", "Line", "Plot", "bars", "ceiling", "short", "ticks"]
 
 _WIDTH: Final = 720
 _HEIGHT: Final = 360
@@ -49,12 +49,12 @@ class Plot:
     def to_svg(self) -> str:
         """Draw it."""
         across = [x for line in self.lines for x, _ in line.points]
-        top = _ceiling(max(y for line in self.lines for _, y in line.points))
-        low, high = (min(across), max(across)) if self.logarithmic else (0.0, _ceiling(max(across)))
-        marks = _decades(low, high) if self.logarithmic else _ticks(high)
+        top = ceiling(max(y for line in self.lines for _, y in line.points))
+        low, high = (min(across), max(across)) if self.logarithmic else (0.0, ceiling(max(across)))
+        marks = _decades(low, high) if self.logarithmic else ticks(high)
         parts = [_frame(self.title, self.x, self.y), *_rows(top)]
         parts += [
-            _text(_across(x, low, high, log=self.logarithmic), _HEIGHT - _BOTTOM + 18, _short(x))
+            _text(_across(x, low, high, log=self.logarithmic), _HEIGHT - _BOTTOM + 18, short(x))
             for x in marks
         ]
         for number, line in enumerate(self.lines):
@@ -74,7 +74,7 @@ class Plot:
 
 def bars(title: str, y: str, values: Sequence[Bar]) -> str:
     """Draw bars side by side."""
-    top = _ceiling(max(each.value for each in values))
+    top = ceiling(max(each.value for each in values))
     room = (_WIDTH - _LEFT - _RIGHT) / len(values)
     parts = [_frame(title, "", y), *_rows(top)]
     for number, each in enumerate(values):
@@ -83,7 +83,7 @@ def bars(title: str, y: str, values: Sequence[Bar]) -> str:
             f'<rect x="{middle - room / 4:.1f}" y="{_up(each.value, top):.1f}" width="{room / 2:.1f}" '
             f'height="{height:.1f}" fill="{each.colour}"/>'
         )
-        parts.append(_text(middle, _up(each.value, top) - 6, _short(each.value)))
+        parts.append(_text(middle, _up(each.value, top) - 6, short(each.value)))
         parts.append(_text(middle, _HEIGHT - _BOTTOM + 18, each.name))
     return _document(parts)
 
@@ -113,10 +113,10 @@ def _frame(title: str, x: str, y: str) -> str:
 def _rows(top: float) -> list[str]:
     right = _WIDTH - _RIGHT
     found = []
-    for value in _ticks(top):
+    for value in ticks(top):
         height = _up(value, top)
         found.append(f'<path d="M{_LEFT} {height:.1f}H{right}" stroke="#ddd"/>')
-        found.append(_text(_LEFT - 8, height + 4, _short(value), anchor="end"))
+        found.append(_text(_LEFT - 8, height + 4, short(value), anchor="end"))
     return found
 
 
@@ -141,14 +141,15 @@ def _up(y: float, top: float) -> float:
     return _HEIGHT - _BOTTOM - y / top * (_HEIGHT - _TOP - _BOTTOM)
 
 
-def _ceiling(value: float) -> float:
+def ceiling(value: float) -> float:
     """Return the next round number of which a part for each tick is round, too."""
     unit: float = 10.0 ** math.floor(math.log10(value / _TICKS))
     step = next((unit * each for each in _STEPS if unit * each * _TICKS >= value), unit * 20)
     return step * _TICKS
 
 
-def _ticks(top: float) -> list[float]:
+def ticks(top: float) -> list[float]:
+    """Return where the lines of an axis are, from 0 to its end."""
     return [top * number / _TICKS for number in range(_TICKS + 1)]
 
 
@@ -161,5 +162,6 @@ def _decades(low: float, high: float) -> list[float]:
     return [each for each in found if low <= each <= high]
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """Write a value in few characters."""
     return f"{value:,.0f}".replace(",", " ") if value >= 100 else f"{value:.3g}"

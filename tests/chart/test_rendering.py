@@ -292,6 +292,18 @@ def test_alerts_and_dashboards_are_whatever_files_there_are(renderer: Helm, char
     assert Rendered(renderer.template(chart=chart)).all("PrometheusRule") == []
 
 
+def test_the_alerts_are_those_of_the_files_and_lead_to_where_the_runbooks_are(renderer: Helm) -> None:
+    files = {path.stem: yaml.safe_load(path.read_text()) for path in (CHART / "files/alerts").glob("*.yaml")}
+    rendered = render(renderer, **ON)
+    assert {one["metadata"]["name"]: one["spec"] for one in rendered.all("PrometheusRule")} == {
+        f"sk-sandkeeper-{name}": spec for name, spec in files.items()
+    }
+    elsewhere = render(renderer, **ON, **{"prometheusRule.runbookUrl": "https://docs.example/{alert}/#top"})
+    for one in elsewhere.all("PrometheusRule"):
+        for rule in (rule for group in one["spec"]["groups"] for rule in group["rules"]):
+            assert rule["annotations"]["runbook_url"] == f"https://docs.example/{rule['alert']}/#top"
+
+
 @pytest.mark.parametrize(
     ("set_values", "said"),
     [
@@ -303,6 +315,7 @@ def test_alerts_and_dashboards_are_whatever_files_there_are(renderer: Helm, char
         ({"config.backends": ["podman"]}, "must be one of"),
         ({"uninstall.sandboxes": "maybe"}, "must be one of"),
         ({"image.digest": "latest"}, "'latest' does not match pattern"),
+        ({"prometheusRule.runbookUrl": "https://docs.example/"}, "does not match pattern"),
         ({"docker.tls.enabled": True}, "minLength: got 0, want 1"),
         (
             {"config.defaultBackend": "docker"},

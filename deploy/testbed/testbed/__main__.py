@@ -1,4 +1,4 @@
-"""The command: ``python -m testbed up|status|env|down|build|images``."""
+"""The command: ``python -m testbed up|status|env|down|build|images|prometheus``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from testbed import bed, binaries, helm, kwok, operator_image, progress, shipped_images
+from testbed import bed, binaries, helm, kwok, operator_image, packages, progress, shipped_images
 from testbed.paths import Layout, StatePathTooLongError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ def main() -> int:
             "images",
             "build the images of sandboxes and of the operator into the cache; the tests load them from there",
         ),
+        ("prometheus", "install Debian's Prometheus, which tests start themselves"),
     ):
         made[name] = commands.add_parser(name, help=text, description=text)
     made["up"].add_argument(
@@ -67,6 +68,8 @@ def _run(arguments: argparse.Namespace, layout: Layout) -> int:
         bed.down(layout)
     elif command == "images":
         _build_images(layout)
+    elif command == "prometheus":
+        packages.ensure(packages.PROMETHEUS)
     else:
         print(binaries.ensure(layout))
         print(kwok.ensure(layout))

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from testbed import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
 
 CNI_PLUGINS = Path("/usr/lib/cni")
 """Where Debian's containernetworking-plugins puts its programs."""
 
 _POLICY = Path("/usr/sbin/policy-rc.d")
 
-_PACKAGES = {
+BED = {
     "dockerd": "docker.io",
     "containerd": "containerd",
     "runc": "runc",
@@ -28,12 +28,18 @@ _PACKAGES = {
     "debootstrap": "debootstrap",
     str(CNI_PLUGINS / "bridge"): "containernetworking-plugins",
 }
+"""What a cluster and an engine of our own are made from: packages by their programs."""
+
+PROMETHEUS = {"prometheus": "prometheus", "promtool": "prometheus"}
+"""What alerts and dashboards are tested with. Tests start it themselves, each with folders of its own."""
 
 
-def ensure() -> None:
+def ensure(packages: Mapping[str, str] = BED) -> None:
     """Install the packages whose programs are not there."""
     search = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
-    missing = [name for program, name in _PACKAGES.items() if shutil.which(program, path=search) is None]
+    missing = sorted(
+        {name for program, name in packages.items() if shutil.which(program, path=search) is None}
+    )
     if not missing:
         return
     if shutil.which("apt-get") is None:

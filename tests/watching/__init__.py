@@ -1,0 +1,1 @@
+"""Alerts and dashboards: by promtool, and on a real Prometheus that scrapes a real operator."""
