@@ -109,11 +109,11 @@ test-tools: venv
 
 .PHONY: test test-fast test-nightly mutation
 test: check test-tools ## Run everything: checks, then all tests, on a real cluster and a real engine
-	@$(BIN)/pytest -n 2 --dist loadgroup -m "not nightly"
+	@$(BIN)/pytest -n 3 --dist loadgroup -m "not nightly"
 test-fast: venv ## Run the tests that need neither cluster nor engine
 	@$(BIN)/pytest -m "not cluster and not engine and not testbed_cycle and not nightly"
 test-nightly: check test-tools ## Run the long storms too, properties with 10,000 examples, and the mutants
-	@HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 2 --dist loadgroup --timeout 3600
+	@HYPOTHESIS_PROFILE=nightly $(BIN)/pytest -n 3 --dist loadgroup --timeout 3600
 	@$(MAKE) mutation
 mutation: venv ## Change the pure layers in every small way: do tests see it? SAMPLE=200 SEED=1 ONLY="config lifecycle.view" AGAIN=1
 	@PYTHONPATH=tests:$(PYTHONPATH) $(BIN)/python -m mutation $(if $(AGAIN),--again) \
