@@ -65,7 +65,7 @@ class Installation:
     @property
     def fullname(self) -> str:
         """What its objects are called."""
-        return f"{self.name}-sandkeeper"
+        return self.name if "sandkeeper" in self.name else f"{self.name}-sandkeeper"
 
     @property
     def selector(self) -> str:

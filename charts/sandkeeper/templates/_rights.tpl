@@ -13,6 +13,9 @@ sandboxes:
   - apiGroups: [sandkeeper.dev]
     resources: [agentsandboxpolicies]
     verbs: [get, list, watch]
+  - apiGroups: [sandkeeper.dev]
+    resources: [agentsandboxpolicies/status]
+    verbs: [patch]
 events:
   - apiGroups: [""]
     resources: [events]
@@ -73,6 +76,9 @@ defaults:
   - apiGroups: [sandkeeper.dev]
     resources: [agentsandboxpolicies/status]
     verbs: [patch]
+  - apiGroups: [""]
+    resources: [events]
+    verbs: [create]
 {{- end }}
 {{- end }}
 
