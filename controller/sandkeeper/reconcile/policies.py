@@ -59,6 +59,7 @@ class Policies:
         self._config = config
         self._leads = leads
         self._now = now
+        self._began = time.monotonic()
         self._written: dict[str, float] = {}
         """When each status was last written, by the monotonic clock."""
         self._problems: dict[str, tuple[object, Problem | None]] = {}
@@ -87,8 +88,8 @@ class Policies:
             if status == policy.status:
                 self._rollouts.touched.discard(name)
                 continue
-            since = time.monotonic() - self._written.get(name, float("-inf"))
-            if since >= (_NEWS_SECONDS if is_news(policy.status, status) else _COUNTS_SECONDS):
+            pause = _NEWS_SECONDS if is_news(policy.status, status) else _COUNTS_SECONDS
+            if time.monotonic() - self._written.get(name, self._began - _NEWS_SECONDS) >= pause:
                 self._rollouts.touched.discard(name)
                 await self._write(policy, status)
 
