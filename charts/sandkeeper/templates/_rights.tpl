@@ -8,7 +8,7 @@ sandboxes:
     resources: [sandboxes]
     verbs: [get, list, watch, patch, delete]
   - apiGroups: [sandkeeper.dev]
-    resources: [sandboxes/status, agentsandboxpolicies/status]
+    resources: [sandboxes/status]
     verbs: [patch]
   - apiGroups: [sandkeeper.dev]
     resources: [agentsandboxpolicies]
