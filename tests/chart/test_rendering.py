@@ -92,7 +92,8 @@ def test_an_operator_without_pods_has_no_rights_on_them(renderer: Helm) -> None:
         if "helm.sh/hook" not in role["metadata"].get("annotations", {})
     }
     assert resources == {
-        *("sandboxes", "sandboxes/status", "agentsandboxpolicies", "events", "namespaces", "leases")
+        *("sandboxes", "sandboxes/status", "agentsandboxpolicies", "agentsandboxpolicies/status"),
+        *("events", "namespaces", "leases"),
     }
 
 
