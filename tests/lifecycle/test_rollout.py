@@ -48,6 +48,22 @@ def test_a_share_is_rounded_up_and_never_nothing(amount: int | str, total: int, 
     assert limits(amount).most_away(total) == most
 
 
+@pytest.mark.parametrize(
+    ("one", "counted"),
+    [
+        (member(), Counts(total=1, current=1)),
+        (member(Standing.DRIFTED), Counts(total=1, drifted=1)),
+        (member(Standing.DRIFTED, failed=True), Counts(total=1, drifted=1, failed_kept=1)),
+        (member(Standing.REPLACING), Counts(total=1, replacing=1)),
+        (member(Standing.REPLACING, failed=True), Counts(total=1, replacing=1, failed_away=1)),
+        (member(Standing.UNKNOWN), Counts(total=1)),
+    ],
+)
+def test_each_is_counted_as_what_it_is(one: Member, counted: Counts) -> None:
+    assert Counts().changed(one, 1) == counted
+    assert Counts().changed(one, 1).unknown == (one.standing is Standing.UNKNOWN)
+
+
 def test_what_is_counted_in_and_out_again_leaves_nothing() -> None:
     kinds = [
         member(),
@@ -61,7 +77,7 @@ def test_what_is_counted_in_and_out_again_leaves_nothing() -> None:
     for one in kinds:
         counts = counts.changed(one, 1)
     assert counts == Counts(total=6, current=1, drifted=2, replacing=2, failed_kept=1, failed_away=1)
-    assert counts.failed == 2
+    assert (counts.failed, counts.unknown) == (2, 1)
     for one in kinds:
         counts = counts.changed(one, -1)
     assert counts == Counts()

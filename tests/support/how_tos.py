@@ -36,7 +36,10 @@ class HowTo:
             self._sort(text)
 
     def _sort(self, text: str) -> None:
-        loaded = yaml.safe_load(text)
+        try:
+            loaded = yaml.safe_load(text)
+        except yaml.YAMLError:
+            loaded = None  # a command with braces and colons
         if not isinstance(loaded, dict):
             self.commands.append(text)
         elif "kind" in loaded:
