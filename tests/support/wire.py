@@ -71,6 +71,8 @@ async def copy_body(
             raise EOFError
         write(data)
         await drain()
+        if overhear is not None:
+            overhear(data)
         left = None if left is None else left - len(data)
 
 
