@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
 from availability.reigns import UNLED, Reign, usurpations
 from chaos.client import Client, Json
@@ -28,6 +28,7 @@ from testbed.fake_nodes import FakeNodes
 __all__ = ["Crew", "Replica", "assemble"]
 
 RELEASE: Final = "crew"
+_KEPT: Final = Path(__file__).resolve().parents[2] / "build"
 _PAUSE: Final = 0.05
 _SETTLED_SECONDS: Final = 120.0
 _PAUSES: Final = (0.1, 0.6)
@@ -158,7 +159,9 @@ class Crew:
 
         async def is_settled() -> bool:
             nonlocal found
-            found = [wrong for place in self.places for wrong in violations(place.model, await place.snapshot())]
+            found = [
+                wrong for place in self.places for wrong in violations(place.model, await place.snapshot())
+            ]
             await asyncio.sleep(0.5 if found else 0)
             return not found
 
@@ -182,7 +185,14 @@ class Crew:
         moments = [w.at for one in self.replicas if by(one) for w in one.writes if w.at > since]
         return min(moments, default=None)
 
-    async def __aenter__(self) -> "Crew":
+    def keep_logs(self) -> None:
+        """Keep the operators' logs, for whoever wants to know why."""
+        for replica in self.replicas:
+            kept = _KEPT / f"availability-{self.places[0].namespace}-{replica.name}.log"
+            kept.parent.mkdir(exist_ok=True)
+            kept.write_bytes(replica.operated.log.read_bytes())
+
+    async def __aenter__(self) -> Self:
         path = LEASES.path(namespace=self._config["namespace"])
         task = asyncio.create_task(follow(self.places[0].client, path, self._take))
         self._stack.push_async_callback(_end, task)
@@ -190,7 +200,9 @@ class Crew:
             await self._stack.enter_async_context(witnessed(place))
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:
+            self.keep_logs()
         self._over.set()
         for task in self._using:
             await _end(task)
@@ -211,7 +223,7 @@ async def _end(task: "asyncio.Task[None]") -> None:
 
 @asynccontextmanager
 async def assemble(
-    cluster: Cluster, nodes: FakeNodes, namespaces: Sequence[str], **settings: Json
+    cluster: Cluster, nodes: FakeNodes, namespaces: Sequence[str], **settings: Any
 ) -> AsyncIterator[Crew]:
     """Give a crew without operators yet, that serves these namespaces; its Leases are in the first of them."""
     quick = {"perMinute": 6000, "burst": 500}
@@ -219,9 +231,7 @@ async def assemble(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sandkeeper-crew-")))
         client = await stack.enter_async_context(Client(cluster.kubeconfig))
         places = [
-            Place(
-                cluster=cluster, client=client, namespace=name, side=PodSide(client, name, nodes)
-            )
+            Place(cluster=cluster, client=client, namespace=name, side=PodSide(client, name, nodes))
             for name in namespaces
         ]
         config: Json = {

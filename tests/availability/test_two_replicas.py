@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from availability.crew import RELEASE, Crew, Replica, assemble, eventually
+from availability.crew import Crew, Replica, assemble, eventually
 from availability.reigns import Reign
 from support.cluster import Cluster
 from support.nodes import FakeNodesFactory

@@ -63,7 +63,7 @@ class Write:
     namespace: str
     name: str
     version: int
-    """The resourceVersion that it made: by these the API server puts all that happens in one order. 0: it did not say."""
+    """The resourceVersion that it made, which puts all that happens in one order. 0: the API server did not say."""
     at: float
     """When it was answered, by time.monotonic."""
 
