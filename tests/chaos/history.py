@@ -47,8 +47,13 @@ class History:
     # What users do.
 
     def promise(self, sandbox: Mapping[str, Any], *, made: datetime, until: datetime) -> None:
-        """Take what a use was answered with, if that was that it is ready."""
+        """Take what a use was answered with, if that was that it is ready.
+
+        Whoever has stopped it relies on nothing: it says that it is ready for as long as others share its runtime.
+        """
         status, metadata = sandbox.get("status", {}), sandbox["metadata"]
+        if sandbox.get("spec", {}).get("state") == "Stopped":
+            return
         ready = ready_of(status)
         runtime = (status.get("runtime") or {}).get("id")
         current = ready.get("observedGeneration") == metadata["generation"]

@@ -21,7 +21,16 @@ from support.cluster import Cluster
 from support.operator import OperatorProcess
 from support.proxy import ApiProxy
 
-__all__ = ["OUT_OF_DESCRIPTORS", "Operated", "Scene", "Side", "configuration", "now", "operator_environment"]
+__all__ = [
+    "OUT_OF_DESCRIPTORS",
+    "Operated",
+    "Place",
+    "Scene",
+    "Side",
+    "configuration",
+    "now",
+    "operator_environment",
+]
 
 
 OUT_OF_DESCRIPTORS: Final = "socket.accept() out of system resource"
@@ -99,6 +108,11 @@ class Operated:
         code = self.process.process.returncode
         return int(code) if running else 0
 
+    async def stop(self) -> int:
+        """End it in order, by SIGTERM; return the exit code."""
+        self._killing = True
+        return await asyncio.to_thread(self.process.stop)
+
     async def ready(self) -> bool:
         """Whether it says that it is ready."""
         return self.alive and await asyncio.to_thread(self.process.ready)
@@ -147,19 +161,15 @@ class Side(Protocol):
         """Tell the history what becomes of every runtime, until cancelled."""
 
 
-@dataclass
-class Scene:
-    """Where a storm happens."""
+@dataclass(kw_only=True)
+class Place:
+    """A namespace whose users make Sandboxes, whoever operates it."""
 
     cluster: Cluster
     client: Client
     """Straight to the API server, past all faults but its own."""
     namespace: str
-    folder: Path
     side: Side
-    operator: Operated
-    api: ApiProxy
-    """Between the operator and the API server."""
     model: Model = field(default_factory=Model)
     history: History = field(default_factory=History)
 
@@ -170,6 +180,16 @@ class Scene:
         bystanders = await self.side.bystanders()
         seen = tuple(_seen(one) for one in listed["items"])
         return World(now=now(), sandboxes=seen, runtimes=runtimes, bystanders=bystanders)
+
+
+@dataclass(kw_only=True)
+class Scene(Place):
+    """Where a storm happens: one namespace, and one operator."""
+
+    folder: Path
+    operator: Operated
+    api: ApiProxy
+    """Between the operator and the API server."""
 
     def keep_log(self, storm: str, seed: int) -> str:
         """Keep what the API server has at the end, and the operator's log after it; name the file."""

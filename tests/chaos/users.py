@@ -11,7 +11,7 @@ from bench.kube import policies, sandboxes
 from chaos.client import Json
 from chaos.model import Policy, Wish
 from chaos.pods import MARK
-from chaos.scene import Scene, now
+from chaos.scene import Place, now
 from sandkeeper.api.names import API_VERSION, Annotation
 
 __all__ = ["Users"]
@@ -32,14 +32,25 @@ _PAUSES: Final = (0.02, 0.25)
 
 
 class Users:
-    """Keeps about ``most`` Sandboxes busy. What the API server acknowledged goes into the model."""
+    """Keeps about ``most`` Sandboxes busy, with ``pauses`` of so many seconds at least and at most between two acts.
 
-    def __init__(self, scene: Scene, chance: random.Random, *, most: int) -> None:
+    What the API server acknowledged goes into the model.
+    """
+
+    def __init__(
+        self,
+        scene: Place,
+        chance: random.Random,
+        *,
+        most: int,
+        pauses: tuple[float, float] = _PAUSES,
+    ) -> None:
         self.actions: Counter[str] = Counter()
         self.made = 0
         self._scene = scene
         self._chance = chance
         self._most = most
+        self._pauses = pauses
         self._mark = 0
         self._weighted: dict[Callable[[], Awaitable[bool]], int] = {
             self._create: 5,
@@ -69,7 +80,7 @@ class Users:
             (action,) = self._chance.choices(actions, weights)
             if await action():
                 self.actions[action.__name__.lstrip("_")] += 1
-            await asyncio.sleep(self._chance.uniform(*_PAUSES))
+            await asyncio.sleep(self._chance.uniform(*self._pauses))
 
     # Each returns whether there was anything to do.
 

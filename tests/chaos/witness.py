@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager, suppress
 from bench.kube import sandboxes
 from chaos.client import Json
 from chaos.following import follow
-from chaos.scene import Scene, now
+from chaos.scene import Place, now
 
 __all__ = ["witnessed"]
 
 
 @asynccontextmanager
-async def witnessed(scene: Scene) -> AsyncIterator[None]:
+async def witnessed(scene: Place) -> AsyncIterator[None]:
     """Tell the scene's history everything for as long as this lasts."""
 
     def take(kind: str, raw: Json) -> None:

@@ -31,36 +31,37 @@ Candidate = Callable[[str], tuple[Leadership, Clock]]
 def candidate(api: KubeApi, namespace: str) -> Candidate:
     def make(identity: str) -> tuple[Leadership, Clock]:
         clock = Clock()
-        return Leadership(api, namespace=namespace, name="lease", identity=identity, clock=clock), clock
+        return Leadership(api, namespace=namespace, release="test", identity=identity, clock=clock), clock
 
     return make
 
 
-async def attempt(leadership: Leadership, clock: Clock) -> bool:
-    return await leadership._try(clock.now)
+async def attempt(leadership: Leadership, _clock: Clock) -> bool:
+    await leadership.attempt()
+    return leadership.leads("any")
 
 
 async def test_the_first_leads_and_the_second_waits(candidate: Candidate) -> None:
     first, clock = candidate("first")
     second, other = candidate("second")
     assert await attempt(first, clock)
-    assert first.leading
-    first.check()
+    assert first.leads("any")
+    first.check("any")
     assert not await attempt(second, other)
     with pytest.raises(NotLeader):
-        second.check()
+        second.check("any")
 
 
 async def test_no_effect_may_begin_after_the_renewal_deadline(candidate: Candidate) -> None:
     first, clock = candidate("first")
     await attempt(first, clock)
     clock.now += 6.9
-    first.check()
+    first.check("any")
     clock.now += 0.2
     with pytest.raises(NotLeader):
-        first.check()
+        first.check("any")
     assert await attempt(first, clock), "nobody else took it: it leads again"
-    first.check()
+    first.check("any")
 
 
 async def test_a_standby_takes_over_when_it_saw_no_change_for_the_whole_lease(candidate: Candidate) -> None:
@@ -96,9 +97,9 @@ async def test_what_was_given_back_is_there_for_the_next_at_once(
     await attempt(first, clock)
     await attempt(second, other)
     await first.release()
-    assert not first.leading
+    assert not first.leads("any")
     assert await attempt(second, other)
-    spec = (await api.get(LEASES, name="lease", namespace=namespace))["spec"]
+    spec = (await api.get(LEASES, name="test-leader", namespace=namespace))["spec"]
     assert spec["holderIdentity"] == "second"
     assert spec["leaseTransitions"] == 1
 
@@ -121,10 +122,14 @@ async def test_whoever_leads_goes_on_through_renewals_that_fail_until_the_deadli
         "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(api_proxy.kubeconfig)
     )
     connection, told = Connection(), list[bool]()
+
+    def tell(_lost: frozenset[int], gained: frozenset[int]) -> None:
+        told.append(bool(gained))
+
     leadership = Leadership(
-        KubeApi(connection, metrics=Metrics()), namespace=namespace, name="lease", identity="first"
+        KubeApi(connection, metrics=Metrics()), namespace=namespace, release="test", identity="first"
     )
-    running = asyncio.create_task(leadership.run(told.append))
+    running = asyncio.create_task(leadership.run(tell))
     try:
         await until(lambda: bool(told))
         # From here on no renewal succeeds: the first that fails comes right after the lease was taken.
@@ -133,7 +138,7 @@ async def test_whoever_leads_goes_on_through_renewals_that_fail_until_the_deadli
             assert told == [True]
             await until(lambda: told != [True])
             assert told == [True, False]
-            assert not leadership.leading
+            assert not leadership.leads("any")
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -94,9 +94,7 @@ async def test_a_touch_that_arrives_while_the_engine_answers_cancels_the_removal
     (key,) = {key for key in claims.keys() if key.scope == "agent:rain"}  # noqa: SIM118 - not a mapping
     engine = SlowEngine(api, claims, namespace)
     runtimes: Any = {Backend.DOCKER: engine}
-    keeper = Keeper(
-        api=api, claims=claims, events=EventPoster(api, metrics=Metrics()), leadership=AlwaysLeader()
-    )
+    keeper = Keeper(api=api, claims=claims, events=EventPoster(api, metrics=Metrics()), lead=AlwaysLeader())
     clock_ahead = timedelta(0)
     budgets: dict[Removal, RemovalBudget[RuntimeKey]] = {
         removal: RemovalBudget(RemovalRate()) for removal in (Removal.REPLACE, Removal.PRUNE)
@@ -109,7 +107,7 @@ async def test_a_touch_that_arrives_while_the_engine_answers_cancels_the_removal
         counting=Counting(Metrics()),
         keeper=keeper,
         finalizers=Finalizers(keeper=keeper, claims=claims, metrics=Metrics()),
-        leadership=AlwaysLeader(),
+        lead=AlwaysLeader(),
         budgets=budgets,
         rollouts=Rollouts(
             claims,

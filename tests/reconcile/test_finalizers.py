@@ -28,9 +28,7 @@ async def test_a_deletion_waits_for_a_silent_engine_and_then_no_longer(
     made = await api.create(SANDBOXES, {**body, "spec": {"agentId": "rain"}}, namespace=namespace)
     await api.delete(SANDBOXES, name="rain", namespace=namespace, uid=made["metadata"]["uid"])
     metrics = Metrics()
-    keeper = Keeper(
-        api=api, claims=claims, events=EventPoster(api, metrics=Metrics()), leadership=AlwaysLeader()
-    )
+    keeper = Keeper(api=api, claims=claims, events=EventPoster(api, metrics=Metrics()), lead=AlwaysLeader())
     finalizers = Finalizers(keeper=keeper, claims=claims, metrics=metrics)
 
     async def let_go(minutes: int, *, trusted: bool = True) -> bool:

@@ -20,13 +20,14 @@ class Answers:
         self.allowed = allowed
         self.asked_on: list[str] = []
 
-    def __call__(self) -> None:
+    def __call__(self, namespace: str) -> None:
+        assert namespace
         self.asked_on.append(threading.current_thread().name)
         if len(self.asked_on) > self.allowed:
             raise self.error
 
 
-def anything() -> None:
+def anything(_namespace: str) -> None:
     """Allow everything."""
 
 

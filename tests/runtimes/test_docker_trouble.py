@@ -155,10 +155,10 @@ async def test_who_was_told_that_nothing_is_known_is_told_when_it_is(
 
 async def hang_in_removal(engine: Engine, backend: DockerRuntimes, order: Order, runtime_id: str) -> None:
     """Have it removed by an engine that hangs from the moment on in which the call is sent."""
-    backend.may_act = engine.pause
+    backend.may_act = lambda _: engine.pause()
     with pytest.raises(Transient):
         await backend.remove(runtime_id, key=order.key)
-    backend.may_act = lambda: None
+    backend.may_act = lambda _: None
 
 
 async def test_what_may_still_be_removed_is_never_called_running(

@@ -29,7 +29,7 @@ def networks_of(api: KubeApi, **options: Any) -> Networks:
         api,
         pods=Pods(installation=INSTALLATION, on_change=lambda _old, _new: None),
         installation=INSTALLATION,
-        may_act=lambda: None,
+        may_act=lambda _: None,
         on_change=lambda _namespace, _network: None,
         **options,
     )

@@ -92,7 +92,8 @@ class Left:
         self.orphans = Orphans(api, pods=self.pods, may_act=self.may_act, clock=self.clock)
         self.uid = ""
 
-    def may_act(self) -> None:
+    def may_act(self, namespace: str) -> None:
+        assert namespace == PLACE
         if not self.leading:
             raise NotLeader("it is not")
 

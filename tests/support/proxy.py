@@ -14,6 +14,7 @@ import random
 import secrets
 import socket
 import threading
+import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from support.cluster import Cluster
 
-__all__ = ["ApiProxy", "Request", "WatchError", "classify"]
+__all__ = ["ApiProxy", "Request", "WatchError", "Write", "classify"]
 
 _CALL_SECONDS = 20
 
@@ -51,6 +52,20 @@ class Request:
     resource: str
     """With its subresource (pods, pods/exec, sandboxes/status); the path for what is no resource."""
     status: int
+
+
+@dataclass(frozen=True)
+class Write:
+    """A write that took effect."""
+
+    verb: str
+    resource: str
+    namespace: str
+    name: str
+    version: int
+    """The resourceVersion that it made, which puts all that happens in one order. 0: the API server did not say."""
+    at: float
+    """When it was answered, by time.monotonic."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,7 @@ class ApiProxy:
             self.kubeconfig.write_text(kubeconfig_of(self.url, None), encoding="utf-8")
         self._requests: list[Request] = []
         self._counts: Counter[Request] = Counter()
+        self._writes: list[Write] = []
         self._watch_errors: list[WatchError] = []
         self._judge: Judge | None = None
         self._struck: Counter[str] = Counter()
@@ -161,6 +177,11 @@ class ApiProxy:
         """List all requests that were answered; a watch when it began."""
         return list(self._requests)
 
+    @property
+    def writes(self) -> list[Write]:
+        """List all writes that took effect."""
+        return list(self._writes)
+
     def count(
         self, *, verb: str | None = None, resource: str | None = None, status: int | None = None
     ) -> int:
@@ -212,6 +233,22 @@ class ApiProxy:
         """Take an event of the type ERROR."""
         told = json.loads(line)["object"]
         self._watch_errors.append(WatchError(resource, int(told.get("code", 0)), told.get("message", "")))
+
+    def note_write(self, asked: Asked, body: bytes) -> None:
+        """Take what the API server answered to a write that took effect."""
+        if not body.startswith(b"{"):
+            return  # somebody asked for another language than JSON
+        metadata = json.loads(body).get("metadata", {})
+        self._writes.append(
+            Write(
+                asked.verb,
+                asked.resource,
+                namespace=metadata.get("namespace", ""),
+                name=metadata.get("name", ""),
+                version=int(metadata.get("resourceVersion") or 0),
+                at=time.monotonic(),
+            )
+        )
 
     # Its own thread.
 

@@ -44,6 +44,9 @@ class Hub(Protocol):
     def note_error(self, resource: str, line: bytes) -> None:
         """Take an event of the type ERROR."""
 
+    def note_write(self, asked: Asked, body: bytes) -> None:
+        """Take what the API server answered to a write that took effect."""
+
 
 @dataclass
 class _Exchange:
@@ -53,6 +56,8 @@ class _Exchange:
     asked: Asked
     lost: bool
     answered: asyncio.Future[int]
+    dry: bool
+    """Nothing is kept of it."""
 
 
 class Connection:
@@ -127,7 +132,8 @@ class Connection:
                 await self._refuse(head, asked, fate.refusal)
             else:
                 answered = asyncio.get_running_loop().create_future()
-                self._waiting.append(_Exchange(method, asked, fate.lost, answered))
+                dry = "dryRun=" in target
+                self._waiting.append(_Exchange(method, asked, fate.lost, answered, dry))
                 server.write(self._with_credentials(head))
                 await copy_body(head, self._reader, server.write, server.drain)
                 await server.drain()
@@ -180,13 +186,19 @@ class Connection:
                 return
             bodiless = exchange.method == "HEAD" or status in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
             if not bodiless:
-                await self._answer_body(exchange, head, answers)
+                await self._answer_body(exchange, head, answers, changed=status < HTTPStatus.BAD_REQUEST)
             await self._client.drain()
 
-    async def _answer_body(self, exchange: _Exchange, head: bytes, answers: StreamReader) -> None:
+    async def _answer_body(
+        self, exchange: _Exchange, head: bytes, answers: StreamReader, *, changed: bool
+    ) -> None:
         watched = exchange.asked.verb == "watch"
         if not watched:
-            await copy_body(head, answers, self._client.write, self._client.drain, to_end=True)
+            said = bytearray()
+            keep = said.extend if exchange.asked.writes and changed and not exchange.dry else None
+            await copy_body(head, answers, self._client.write, self._client.drain, overhear=keep, to_end=True)
+            if keep is not None:
+                self._hub.note_write(exchange.asked, bytes(said))
             return
         self.watching, self._line = exchange.asked.resource, b""
         await copy_body(head, answers, self._say, self._client.drain, overhear=self._overhear, to_end=True)

@@ -44,24 +44,8 @@ async def copy_body(
     """
     length = header(head, "content-length")
     if "chunked" in (header(head, "transfer-encoding") or "").lower():
-        while True:
-            size_line = await reader.readuntil(b"\r\n")
-            size = int(size_line.split(b";")[0], 16)
-            if size == 0:
-                write(size_line)
-                break
-            chunk = await reader.readexactly(size + 2)
-            # At once, so that whoever writes in between does so between two chunks.
-            write(size_line + chunk)
-            await drain()
-            if overhear is not None:
-                overhear(chunk[:-2])
-        # What may follow the last chunk, and the empty line that ends it all.
-        while True:
-            trailer = await reader.readuntil(b"\r\n")
-            write(trailer)
-            if trailer == b"\r\n":
-                return
+        await _copy_chunks(reader, write, drain, overhear=overhear)
+        return
     left = None if length is None else int(length)
     if left is None and not to_end:
         return
@@ -71,7 +55,36 @@ async def copy_body(
             raise EOFError
         write(data)
         await drain()
+        if overhear is not None:
+            overhear(data)
         left = None if left is None else left - len(data)
+
+
+async def _copy_chunks(
+    reader: StreamReader,
+    write: Callable[[bytes], object],
+    drain: Callable[[], Coroutine[Any, Any, None]],
+    *,
+    overhear: Callable[[bytes], None] | None,
+) -> None:
+    while True:
+        size_line = await reader.readuntil(b"\r\n")
+        size = int(size_line.split(b";")[0], 16)
+        if size == 0:
+            write(size_line)
+            break
+        chunk = await reader.readexactly(size + 2)
+        # At once, so that whoever writes in between does so between two chunks.
+        write(size_line + chunk)
+        await drain()
+        if overhear is not None:
+            overhear(chunk[:-2])
+    # What may follow the last chunk, and the empty line that ends it all.
+    while True:
+        trailer = await reader.readuntil(b"\r\n")
+        write(trailer)
+        if trailer == b"\r\n":
+            return
 
 
 async def copy_all(reader: StreamReader, writer: StreamWriter) -> None:

@@ -8,11 +8,15 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any, Final
 
 import aiohttp
 
+from sandkeeper.cluster.bodies import GuardedBody
 from sandkeeper.cluster.clocks import ServerClock
 from sandkeeper.cluster.connection import Connection, SessionClosed, closing_told
 from sandkeeper.cluster.resources import EVENTS, LEASES, Resource
@@ -71,8 +75,12 @@ def error_of(status: int, message: str, *, reason: str = "") -> ApiError:
     return {404: NotFound, 409: Conflict}.get(status, ApiError)(status, message, reason=reason)
 
 
-def _always() -> None:
+def _always(_namespace: str) -> None:
     """Let everything be written."""
+
+
+def _unguarded() -> None:
+    """Let it go out."""
 
 
 class KubeApi:
@@ -82,10 +90,17 @@ class KubeApi:
         self._connection = connection
         self._metrics = metrics
         self._timeout = aiohttp.ClientTimeout(total=timeout, connect=5)
-        self.may_write: Callable[[], None] = _always
-        """Called right before each write is sent, but for Leases and Events; what it raises cancels the write."""
+        self.may_write: Callable[[str], None] = _always
+        """Called with the namespace right before each write goes out, but for Leases and Events; what it raises cancels
+        the write."""
+        self._writing: Counter[str] = Counter()
         self.clock = ServerClock()
         """How far our clock is from the API server's."""
+
+    @property
+    def writing(self) -> Iterable[str]:
+        """The namespaces in which something is being written, but for Leases and Events."""
+        return self._writing.keys()
 
     async def get(self, resource: Resource, *, name: str, namespace: str | None = None) -> Object:
         """Return one object."""
@@ -161,13 +176,44 @@ class KubeApi:
         what = resource.plural + (f"/{subresource}" if subresource else "")
         if params is not None and "dryRun" in params:
             what += "?dryRun"
+        guarded = method != "GET" and resource not in _ALWAYS_WRITTEN
+        guard = partial(self.may_write, namespace or "") if guarded else _unguarded
+        with self._noted(namespace or "") if guarded else nullcontext():
+            return await self._answered(
+                method, url, what=what, params=params, body=body, guard=guard, accept=accept
+            )
+
+    @contextmanager
+    def _noted(self, namespace: str) -> Iterator[None]:
+        """Let everybody know of a write for as long as it may still take place."""
+        self._writing[namespace] += 1
+        try:
+            yield
+        finally:
+            self._writing[namespace] -= 1
+            if not self._writing[namespace]:
+                del self._writing[namespace]
+
+    async def _answered(
+        self,
+        method: str,
+        url: str,
+        *,
+        what: str,
+        params: Mapping[str, str] | None,
+        body: Object | None,
+        guard: Callable[[], None],
+        accept: str,
+    ) -> Object:
+        """Make a request as often as it takes."""
+        data = None if body is None else json.dumps(body).encode()
         for attempt in range(1, _TRIES + 1):
-            if method != "GET" and resource not in _ALWAYS_WRITTEN:
-                self.may_write()  # before each try: what went before it may have taken minutes
+            # Guarded anew in each try: what went before it may have taken minutes.
+            content = None if data is None else GuardedBody(data, guard=guard)
             began, status = time.monotonic(), 0
             try:
                 status, answer, retry_after = await self._once(
-                    method, url, params=params, body=body, accept=accept
+                    method, url, params=params, content=content, accept=accept
                 )
             finally:
                 self._metrics.api_requests[method, what, str(status)].inc()
@@ -186,24 +232,31 @@ class KubeApi:
         raise AssertionError("unreachable")
 
     async def _once(
-        self, method: str, url: str, *, params: Mapping[str, str] | None, body: Object | None, accept: str
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Mapping[str, str] | None,
+        content: GuardedBody | None,
+        accept: str,
     ) -> tuple[int, Object, float]:
         headers = {"Accept": accept}
-        if body is not None:
+        if content is not None:
             headers["Content-Type"] = (
                 "application/merge-patch+json" if method == "PATCH" else "application/json"
             )
-        data = None if body is None else json.dumps(body).encode()
         session = self._connection.session
         try:
             with closing_told(session):
                 async with session.request(
-                    method, url, params=params, data=data, headers=headers, timeout=self._timeout
+                    method, url, params=params, data=content, headers=headers, timeout=self._timeout
                 ) as response:
                     self.clock.note(response.headers.get("Date"))
                     retry_after = _seconds(response.headers.get("Retry-After"))
                     raw = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError, SessionClosed) as error:
+            if content is not None and content.barred is not None:
+                raise content.barred from None
             raise ApiError(
                 0, f"the API server was not reached: {str(error) or type(error).__name__}"
             ) from error

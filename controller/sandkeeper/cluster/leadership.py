@@ -1,46 +1,77 @@
-"""Who acts: the holder of a Lease, and of nothing else.
+"""Who acts, and in which namespaces: :class:`Lead`, in three kinds.
 
-The rules are those of client-go's leader election, with 10 s of lease, 7 s to renew in, and a try every 2 s. Clocks
-of two machines are never compared: a standby takes over when it has *seen* the record unchanged for the whole lease,
-by its own clock. The holder compares its own clock with its own deadline before every effect
-(:meth:`Leadership.check`); the clock is the boot-time one, which goes on while a machine sleeps.
+Everything is led by one process without further ado (:class:`AlwaysLeader`), or by the holder of a Lease
+(:class:`Leadership`), or it is shared among several (:class:`~sandkeeper.cluster.sharding.Sharding`). Whoever works
+need not know which: before it begins it asks whether it leads the namespace, and before each effect again
+(:meth:`Lead.check`), for by then its time may be over.
 """
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Any, Final
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol
 
-from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound, Object
+from sandkeeper.cluster.api import ApiError, KubeApi, NotFound
 from sandkeeper.cluster.clocks import boot_time
+from sandkeeper.cluster.leases import RENEW_SECONDS, RETRY_SECONDS, Lease, leader_name, record_name
 from sandkeeper.cluster.resources import LEASES
+from sandkeeper.cluster.slots import EVERY_SLOT, Shares
 
-__all__ = ["AlwaysLeader", "Leadership", "NotLeader"]
+__all__ = ["AlwaysLeader", "Lead", "Leadership", "NotLeader", "OnChange", "seek"]
 
 logger = logging.getLogger(__name__)
 
-_LEASE_SECONDS: Final = 10.0
-_RENEW_SECONDS: Final = 7.0
-_RETRY_SECONDS: Final = 2.0
+_SOON: Final = 0.05
+"""Seconds, so that a lease that expires is looked at right after that and not right before."""
+
+OnChange = Callable[[frozenset[int], frozenset[int]], None]
+"""Told which slots are no longer led, and then which are. One that was lost and is led again is in both."""
 
 
 class NotLeader(Exception):  # noqa: N818 - it says a fact; nobody did anything wrong
-    """The lease is not, or no longer, ours: no effect may follow."""
+    """The namespace is not, or no longer, ours to work on: no effect may follow."""
+
+
+class Lead(Protocol):
+    """What a process leads. All of it is asked by our own clock, without a request."""
+
+    @property
+    def terms(self) -> Mapping[int, int]:
+        """The slots that are led at this moment; the number is another one each time that a slot is led anew."""
+
+    def leads(self, namespace: str) -> bool:
+        """Whether work on the namespace may begin now."""
+
+    def check(self, namespace: str) -> None:
+        """Raise :class:`NotLeader` unless an effect on the namespace, of work that has begun, may take place now."""
+
+    async def run(self, on_change: OnChange) -> None:
+        """Try to lead, and to go on leading, until cancelled; tell of each change."""
+
+    async def release(self) -> None:
+        """Give everything back at once, so that others need not wait for it to expire."""
 
 
 class AlwaysLeader:
     """Stands in for a lease where there is one process by design: ``--no-leader-election``, for development."""
 
-    leading = True
+    def __init__(self) -> None:
+        self.terms: Mapping[int, int] = {}
 
-    def check(self) -> None:
+    def leads(self, namespace: str) -> bool:
+        """Whether it has begun."""
+        del namespace
+        return bool(self.terms)
+
+    def check(self, namespace: str) -> None:
         """Allow everything."""
 
-    async def run(self, on_change: Callable[[bool], None]) -> None:
+    async def run(self, on_change: OnChange) -> None:
         """Lead until cancelled."""
-        on_change(True)  # noqa: FBT003 - the one thing it tells
+        self.terms = dict.fromkeys(EVERY_SLOT, 1)
+        on_change(frozenset(), EVERY_SLOT)
         await asyncio.Event().wait()
 
     async def release(self) -> None:
@@ -48,121 +79,107 @@ class AlwaysLeader:
 
 
 class Leadership:
-    """One candidate for one Lease."""
+    """One candidate for one Lease, with which all slots come and go.
+
+    While several share the slots, because the installation is just being changed over, nobody leads them all.
+    """
 
     def __init__(
         self,
         api: KubeApi,
         *,
         namespace: str,
-        name: str,
+        release: str,
         identity: str,
         clock: Callable[[], float] = boot_time,
     ) -> None:
         self._api = api
         self._namespace = namespace
-        self._name = name
-        self._identity = identity
-        self._clock = clock
-        self._deadline = float("-inf")
-        self._lapsed = False
-        self._seen: tuple[Any, ...] | None = None
-        self._seen_at = float("-inf")
+        self._record_name = record_name(release)
+        self._lease = Lease(
+            api, namespace=namespace, name=leader_name(release), identity=identity, clock=clock
+        )
+        self._term = 0
+        """The one of which it is known that nobody shares the slots."""
+        self._were_shared = False
 
     @property
-    def leading(self) -> bool:
-        """Whether an effect may begin now."""
-        return self._clock() < self._deadline
+    def terms(self) -> Mapping[int, int]:
+        """All slots, or none."""
+        return dict.fromkeys(EVERY_SLOT, self._term) if self._leads else {}
 
-    def check(self) -> None:
-        """Raise :class:`NotLeader` unless an effect may begin now."""
-        if not self.leading:
-            raise NotLeader(f"the lease {self._namespace}/{self._name} is not held")
+    def leads(self, namespace: str) -> bool:
+        """Whether the lease is held."""
+        del namespace
+        return self._leads
 
-    async def run(self, on_change: Callable[[bool], None]) -> None:
+    def check(self, namespace: str) -> None:
+        """Raise :class:`NotLeader` unless the lease is held."""
+        if not self._leads:
+            raise NotLeader(f"the lease {self._lease.name} is not held, and {namespace} is not ours")
+
+    @property
+    def _leads(self) -> bool:
+        return self._lease.held and self._term == self._lease.term
+
+    async def run(self, on_change: OnChange) -> None:
         """Try to get the lease and keep it, until cancelled; tell of each change."""
-        was = False
-        while True:
-            started, self._lapsed = self._clock(), False
-            try:
-                async with asyncio.timeout(_RENEW_SECONDS - _RETRY_SECONDS):
-                    held = await self._try(started)
-            except (ApiError, TimeoutError) as error:
-                logger.warning("Cannot renew the lease: %s", str(error) or "time-out")
-                held = self.leading
-            except Exception:
-                logger.exception("Cannot make sense of the lease")
-                held = self.leading
-            if held and was and self._lapsed:
-                on_change(False)  # noqa: FBT003 - the one thing it tells
-                was = False
-            if held != was:
-                was = held
-                logger.info("Leading" if held else "Not leading", extra={"identity": self._identity})
-                on_change(held)
-            await asyncio.sleep(_RETRY_SECONDS)
+        await seek(self, self.attempt, on_change)
+
+    async def attempt(self) -> float:
+        """Try once; return after how many seconds to try again."""
+        if self._were_shared and await self._are_shared():
+            return RETRY_SECONDS
+        if not await self._lease.seek():
+            return min(RETRY_SECONDS, max(0.0, self._lease.expires_in) + _SOON)
+        if self._term != self._lease.term:
+            # Whoever shares looks for a leader after taking a slot, and we for them after taking the lease: so one of
+            # two who come at the same time sees the other.
+            if await self._are_shared():
+                await self._lease.give_back()
+                return RETRY_SECONDS
+            self._term = self._lease.term
+        return RETRY_SECONDS
+
+    async def _are_shared(self) -> bool:
+        try:
+            record = await self._api.get(LEASES, name=self._record_name, namespace=self._namespace)
+        except NotFound:
+            record = None
+        were, self._were_shared = self._were_shared, bool(Shares.of_lease(record).holders)
+        if self._were_shared and not were:
+            logger.warning(
+                "Operators with sharding are at work; this one waits until they have ended. If they all crashed, "
+                "delete the Lease %s/%s",
+                self._namespace,
+                self._record_name,
+            )
+        return self._were_shared
 
     async def release(self) -> None:
         """Give the lease back at once, so that a standby need not wait for it to expire."""
-        if not self.leading:
-            return
-        self._deadline = float("-inf")
         with contextlib.suppress(ApiError, TimeoutError):
-            async with asyncio.timeout(_RETRY_SECONDS):
-                lease = await self._api.get(LEASES, name=self._name, namespace=self._namespace)
-                if lease["spec"].get("holderIdentity") == self._identity:
-                    lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-                    await self._api.replace(LEASES, lease, name=self._name, namespace=self._namespace)
+            async with asyncio.timeout(RETRY_SECONDS):
+                await self._lease.give_back()
 
-    async def _try(self, started: float) -> bool:
-        """Take or renew the lease. The deadline counts from before the request: it may have been slow."""
+
+async def seek(lead: Lead, attempt: Callable[[], Awaitable[float]], on_change: OnChange) -> None:
+    """Try again and again, until cancelled, and tell what came of it."""
+    told: Mapping[int, int] = {}
+    while True:
+        pause = RETRY_SECONDS
         try:
-            lease = await self._api.get(LEASES, name=self._name, namespace=self._namespace)
-        except NotFound:
-            lease = None
-        try:
-            if lease is None:
-                await self._api.create(LEASES, self._body(transitions=0), namespace=self._namespace)
-            elif not self._may_take(lease.get("spec") or {}):
-                return False
-            else:
-                await self._take(lease)
-        except Conflict:
-            return self.leading  # somebody was quicker; the next try shows who
-        self._lapsed = not self.leading  # meanwhile keys may have been turned away
-        self._deadline = started + _RENEW_SECONDS
-        return True
-
-    def _may_take(self, spec: Object) -> bool:
-        holder = spec.get("holderIdentity")
-        seen = (holder, spec.get("renewTime"), spec.get("leaseTransitions"))
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, self._clock()
-        if holder in {self._identity, "", None}:
-            return True
-        duration = max(_LEASE_SECONDS, float(spec.get("leaseDurationSeconds") or 0))
-        return self._clock() - self._seen_at > duration
-
-    async def _take(self, lease: Object) -> None:
-        spec = lease.get("spec") or {}
-        ours = spec.get("holderIdentity") == self._identity
-        fresh = self._body(transitions=int(spec.get("leaseTransitions") or 0) + (not ours))["spec"]
-        if ours:
-            fresh["acquireTime"] = spec.get("acquireTime")
-        lease["spec"] = fresh
-        await self._api.replace(LEASES, lease, name=self._name, namespace=self._namespace)
-
-    def _body(self, *, transitions: int) -> Object:
-        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        return {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": {
-                "holderIdentity": self._identity,
-                "leaseDurationSeconds": int(_LEASE_SECONDS),
-                "acquireTime": now,
-                "renewTime": now,
-                "leaseTransitions": transitions,
-            },
-        }
+            async with asyncio.timeout(RENEW_SECONDS - RETRY_SECONDS):
+                pause = await attempt()
+        except (ApiError, TimeoutError) as error:
+            logger.warning("Cannot renew the lease: %s", str(error) or "time-out")
+        except Exception:
+            logger.exception("Cannot make sense of the lease")
+        terms = dict(lead.terms)
+        if terms != told:
+            lost = frozenset(slot for slot, term in told.items() if terms.get(slot) != term)
+            gained = frozenset(slot for slot, term in terms.items() if told.get(slot) != term)
+            told = terms
+            logger.info("Leading %d of %d slots", len(terms), len(EVERY_SLOT))
+            on_change(lost, gained)
+        await asyncio.sleep(pause * random.uniform(0.8, 1))  # noqa: S311 - keeps several from meeting every time

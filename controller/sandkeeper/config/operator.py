@@ -25,6 +25,7 @@ __all__ = [
     "PodSettings",
     "RemovalRate",
     "Removals",
+    "ShardingSettings",
     "TracingSettings",
 ]
 
@@ -135,6 +136,13 @@ class TracingSettings(Spec):
     """Also where no such variable says where to send them; then it is to this host."""
 
 
+class ShardingSettings(Spec):
+    """Whether several operators of one installation work at the same time."""
+
+    enabled: bool = False
+    """Each has a share of the namespaces then. Otherwise one works, and the others wait to take its place."""
+
+
 class Removals(StrEnum):
     """Whether the operator may remove what nobody asked it to remove."""
 
@@ -165,6 +173,7 @@ class OperatorConfig(Spec):
     """Quick: nobody uses what is pruned, and nothing takes its place."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Keys worked on at once."""
+    sharding: ShardingSettings = ShardingSettings()
     tracing: TracingSettings = TracingSettings()
 
     @field_validator("ceilings")

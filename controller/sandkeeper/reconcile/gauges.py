@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from importlib.metadata import version
 from platform import python_version
-from typing import Final
 
 from sandkeeper import __version__
 from sandkeeper.cluster.api import KubeApi
@@ -17,9 +16,6 @@ from sandkeeper.telemetry import catalogue
 from sandkeeper.telemetry.metrics import Metrics
 
 __all__ = ["tell_of_cluster", "tell_of_keys", "tell_of_process", "tell_of_rollouts"]
-
-_SLOTS: Final = 64
-"""Of keys. Without sharding, whoever leads has them all."""
 
 
 def tell_of_keys(
@@ -65,7 +61,7 @@ def tell_of_rollouts(metrics: Metrics, *, rollouts: Rollouts, forbidden: bool) -
     metrics.collect_one(catalogue.REMOVALS_FORBIDDEN, lambda: forbidden)
 
 
-def tell_of_process(metrics: Metrics, *, is_leading: Callable[[], bool]) -> None:
+def tell_of_process(metrics: Metrics, *, slots: Callable[[], int]) -> None:
     """Tell what runs, and how much it looks after."""
-    metrics.collect_one(catalogue.SHARD_SLOTS, lambda: _SLOTS * is_leading())
+    metrics.collect_one(catalogue.SHARD_SLOTS, slots)
     metrics.build[__version__, python_version(), version("kopf")].set(1)

@@ -1,8 +1,8 @@
 """The Sandboxes themselves, as we write them: statuses, the finalizer, deletion.
 
 Every write carries the resourceVersion of what the decision was taken on, so that a touch that came in between is a
-conflict and never overwritten; and it is made only while the lease is held. What the API server answers goes into the
-cache at once: the next pass must not decide on less than we know.
+conflict and never overwritten; and it is made only while the namespace is led. What the API server answers goes into
+the cache at once: the next pass must not decide on less than we know.
 """
 
 import logging
@@ -11,7 +11,7 @@ from sandkeeper.api.names import FINALIZER
 from sandkeeper.api.sandbox import SandboxStatus
 from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound, Object
 from sandkeeper.cluster.events import EventPoster
-from sandkeeper.cluster.leadership import AlwaysLeader, Leadership
+from sandkeeper.cluster.leadership import Lead
 from sandkeeper.cluster.resources import POLICIES, SANDBOXES
 from sandkeeper.reconcile.claims import Claims
 from sandkeeper.reconcile.objects import SandboxObject
@@ -25,13 +25,11 @@ logger = logging.getLogger(__name__)
 class Keeper:
     """Writes Sandboxes. Raises :class:`~sandkeeper.cluster.api.Conflict` where one has changed meanwhile."""
 
-    def __init__(
-        self, *, api: KubeApi, claims: Claims, events: EventPoster, leadership: Leadership | AlwaysLeader
-    ) -> None:
+    def __init__(self, *, api: KubeApi, claims: Claims, events: EventPoster, lead: Lead) -> None:
         self._api = api
         self._claims = claims
         self._events = events
-        self._leadership = leadership
+        self._lead = lead
 
     async def write_status(self, sandbox: SandboxObject, status: SandboxStatus) -> bool:
         """Write the status where it differs from the one that is there; return whether it did."""
@@ -61,7 +59,7 @@ class Keeper:
 
     async def delete(self, sandbox: SandboxObject) -> None:
         """Delete the Sandbox, if it is still as it was seen."""
-        self._leadership.check()
+        self._lead.check(sandbox.namespace)
         try:
             left = await self._api.delete(
                 SANDBOXES,
@@ -108,7 +106,7 @@ class Keeper:
     async def _patch(
         self, sandbox: SandboxObject, body: Object, *, subresource: str | None = None
     ) -> SandboxObject:
-        self._leadership.check()
+        self._lead.check(sandbox.namespace)
         metadata = {
             **body.get("metadata", {}),
             "uid": sandbox.uid,

@@ -1,8 +1,8 @@
 """Everything together: from start to SIGTERM.
 
 The order matters. First everything is listed, so that nothing is taken for missing that was only not seen yet; then
-the watches run, standbys and all; then the lease is sought, and only its holder looks at keys. On SIGTERM no new key is
-taken, what is in hand is finished, and the lease is given back last.
+the watches run, standbys and all; then the lead is sought, and only keys of namespaces that are led are looked at. On
+SIGTERM no new key is taken, what is in hand is finished, and the lead is given back last.
 """
 
 import asyncio
@@ -14,19 +14,22 @@ import random
 import signal
 import socket
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
 
 from sandkeeper import __version__
 from sandkeeper.api.errors import SandkeeperError
+from sandkeeper.api.names import Label
 from sandkeeper.api.policy import Backend
 from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.events import EventPoster
-from sandkeeper.cluster.leadership import AlwaysLeader, Leadership, NotLeader
+from sandkeeper.cluster.leadership import AlwaysLeader, Lead, Leadership, NotLeader
 from sandkeeper.cluster.resources import NAMESPACES
+from sandkeeper.cluster.sharding import Sharding
+from sandkeeper.cluster.slots import SLOTS, slot_of
 from sandkeeper.cluster.tasks import lasting
 from sandkeeper.config.canonical import EPOCH
 from sandkeeper.config.keys import RuntimeKey
@@ -99,7 +102,8 @@ class Operator:
         self._claims = Claims(
             config, enqueue=self._queue.add, enqueue_later=self._queue.add_later, tally=tally
         )
-        self._replacements: RemovalBudget[RuntimeKey] = RemovalBudget(config.replacements)
+        self._lead: Lead = AlwaysLeader()
+        self._replacements: RemovalBudget[RuntimeKey] = RemovalBudget(config.replacements, share=self._share)
         self._forbidden = config.removals is Removals.FORBIDDEN
         self._rollouts = Rollouts(
             self._claims,
@@ -109,6 +113,7 @@ class Operator:
             now=_now,
             epoch=EPOCH,
             forbidden=self._forbidden,
+            leads=self._leads,
         )
         self._sources = Sources(
             api=self._api,
@@ -118,24 +123,22 @@ class Operator:
             own_namespace=config.namespace,
         )
         self._events = EventPoster(self._api, metrics=self.metrics)
-        self._may_work = asyncio.Event()
         self._policies = Policies(
             api=self._api,
             claims=self._claims,
             rollouts=self._rollouts,
             events=self._events,
             config=config,
-            leads=self._may_work.is_set,
+            leads=self._leads,
             now=_now,
         )
         self._runtimes: Mapping[Backend, Runtimes] = {}
-        self._leadership: Leadership | AlwaysLeader = AlwaysLeader()
         self._stopping = asyncio.Event()
         self._retries: dict[RuntimeKey, int] = {}
         self._seeking: asyncio.Task[None] | None = None
         self._reconciler: Reconciler | None = None
         self._tracer = tracer(enabled=config.tracing.enabled, version=__version__)
-        tell_of_process(self.metrics, is_leading=lambda: self._leadership.leading)
+        tell_of_process(self.metrics, slots=lambda: len(self._lead.terms))
         tell_of_rollouts(self.metrics, rollouts=self._rollouts, forbidden=self._forbidden)
         tell_of_cluster(self.metrics, api=self._api, connection=self._connection)
         tell_of_keys(
@@ -176,15 +179,10 @@ class Operator:
             installation = await self._find_installation()
             self._runtimes = self._make_runtimes(installation)
             if self._leader_election:
-                self._leadership = Leadership(
-                    self._api,
-                    namespace=self._config.namespace,
-                    name=f"{self._config.release}-leader",
-                    identity=f"{socket.gethostname()}_{os.getpid()}_{uuid4().hex[:8]}",
-                )
-            self._api.may_write = self._leadership.check
+                self._lead = self._make_lead(installation)
+            self._api.may_write = self._lead.check
             for runtimes in self._runtimes.values():
-                runtimes.may_act = self._leadership.check
+                runtimes.may_act = self._lead.check
             await self._sources.list_all()
             gc.freeze()  # tens of thousands of objects that stay: to go through them takes a third of a second
             await self._run_tasks()
@@ -200,6 +198,30 @@ class Operator:
                 logger.warning("Waiting for the API server: %s", error)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 15)
+
+    def _make_lead(self, installation: str) -> Lead:
+        namespace, release = self._config.namespace, self._config.release
+        identity = f"{socket.gethostname()}_{os.getpid()}_{uuid4().hex[:8]}"
+        if self._config.sharding.enabled:
+            return Sharding(
+                self._api,
+                namespace=namespace,
+                release=release,
+                identity=identity,
+                labels={Label.INSTALLATION: installation},
+                hands=self,
+            )
+        return Leadership(self._api, namespace=namespace, release=release, identity=identity)
+
+    def passing(self) -> Iterable[str]:
+        """Return the namespaces that are being worked on, or written to."""
+        yield from (key.namespace for key in self._queue.in_hand)
+        yield from self._api.writing
+
+    def lasting(self) -> Iterable[str]:
+        """Return the namespaces in which setupCommands run."""
+        if self._reconciler is not None:
+            yield from (key.namespace for key in self._reconciler.setups.keys)
 
     def _make_runtimes(self, installation: str) -> Mapping[Backend, Runtimes]:
         made: dict[Backend, Runtimes] = {}
@@ -241,13 +263,13 @@ class Operator:
             start(self._policies.run())
             for runtimes in self._runtimes.values():
                 start(runtimes.run(self._queue.add_first))
-            self._seeking = start(self._leadership.run(self._lead))
+            self._seeking = start(self._lead.run(self._take_over))
             start(self._sweep())
             for _ in range(self._config.workers):
                 start(self._work(reconciler))
 
     def _make_reconciler(self) -> Reconciler:
-        keeper = Keeper(api=self._api, claims=self._claims, events=self._events, leadership=self._leadership)
+        keeper = Keeper(api=self._api, claims=self._claims, events=self._events, lead=self._lead)
         return Reconciler(
             api=self._api,
             claims=self._claims,
@@ -256,10 +278,10 @@ class Operator:
             counting=Counting(self.metrics),
             keeper=keeper,
             finalizers=Finalizers(keeper=keeper, claims=self._claims, metrics=self.metrics),
-            leadership=self._leadership,
+            lead=self._lead,
             budgets={
                 Removal.REPLACE: self._replacements,
-                Removal.PRUNE: RemovalBudget(self._config.prunes),
+                Removal.PRUNE: RemovalBudget(self._config.prunes, share=self._share),
             },
             rollouts=self._rollouts,
             removals_forbidden=self._forbidden,
@@ -269,27 +291,33 @@ class Operator:
             epoch=EPOCH,
         )
 
-    def _lead(self, leading: bool) -> None:  # noqa: FBT001 - the one thing it is told
-        self.metrics.leader.set(leading)
-        self._rollouts.lead(leading=leading)
-        if leading:
-            self._look_at_everything()
-            self._may_work.set()
-        else:
-            self._may_work.clear()
-            if self._reconciler is not None:
-                self._reconciler.forget_fresh()
+    def _leads(self, namespace: str) -> bool:
+        return self._lead.leads(namespace)
 
-    def _look_at_everything(self) -> None:
-        for key in self._claims.keys():  # noqa: SIM118 - not a mapping
-            self._queue.add_later(key)
+    def _share(self) -> float:
+        return len(self._lead.terms) / SLOTS
+
+    def _take_over(self, lost: frozenset[int], gained: frozenset[int]) -> None:
+        """Forget what must not be believed of what somebody else led meanwhile, and look at all that is led now."""
+
+        def is_lost(namespace: str) -> bool:
+            return slot_of(namespace) in lost
+
+        leading = bool(self._lead.terms)
+        self.metrics.leader.set(leading)
+        self._rollouts.lead(leading=leading, is_lost=is_lost)
+        if self._reconciler is not None:
+            self._reconciler.forget_fresh(is_lost)
+        self._look_at(key for key in self._claims.keys() if slot_of(key.namespace) in gained)  # noqa: SIM118 - not a mapping
         self._look_for_orphans()
+
+    def _look_at(self, keys: Iterable[RuntimeKey]) -> None:
+        for key in keys:
+            self._queue.add_later(key)
 
     def _look_for_orphans(self) -> None:
         for runtimes in self._runtimes.values():
-            for key in runtimes.keys():  # noqa: SIM118 - not a mapping
-                if not self._claims.of(key):
-                    self._queue.add_later(key)
+            self._look_at(key for key in runtimes.keys() if not self._claims.of(key))  # noqa: SIM118 - not a mapping
 
     async def _sweep(self) -> None:
         """Look for what nobody claims: once everything has been listed, and now and then."""
@@ -301,10 +329,10 @@ class Operator:
 
     async def _work(self, reconciler: Reconciler) -> None:
         while not self._stopping.is_set():
-            await self._may_work.wait()
             key = await self._queue.get()
             try:
-                if not self._stopping.is_set():
+                # Whoever comes to lead a namespace looks at all of it, so what is not led now is left alone.
+                if not self._stopping.is_set() and self._lead.leads(key.namespace):
                     await self._look(reconciler, key)
             finally:
                 self._queue.done(key)
@@ -329,8 +357,7 @@ class Operator:
         try:
             rule = await reconciler.look(key)
         except NotLeader:
-            # Whoever leads now looks at everything; and if that is us again, at this key too.
-            self._deadlines.set(key, _now() + timedelta(seconds=2))
+            logger.debug("Leaving %s to whoever leads its namespace now", key)
             return "not_leader", ""
         except (Conflict, NotFound):
             self._look_again(key)
@@ -377,7 +404,7 @@ class Operator:
                     await self._reconciler.setups.finish()
         if self._seeking is not None:
             self._seeking.cancel()  # or it would take again what is given back
-        await self._leadership.release()
+        await self._lead.release()
         self._sources.stop()
         main.cancel()
         _, pending = await asyncio.wait({main}, timeout=2)

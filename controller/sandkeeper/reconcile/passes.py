@@ -19,7 +19,7 @@ from sandkeeper.api.errors import Permanent, SandkeeperError, Transient
 from sandkeeper.api.names import Annotation
 from sandkeeper.api.policy import Backend
 from sandkeeper.cluster.api import ApiError, KubeApi
-from sandkeeper.cluster.leadership import AlwaysLeader, Leadership, NotLeader
+from sandkeeper.cluster.leadership import Lead, NotLeader
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.lifecycle import (
     Create,
@@ -109,7 +109,7 @@ class Reconciler:
         counting: Counting,
         keeper: Keeper,
         finalizers: Finalizers,
-        leadership: Leadership | AlwaysLeader,
+        lead: Lead,
         budgets: Mapping[Removal, RemovalBudget[RuntimeKey]],
         rollouts: Rollouts,
         removals_forbidden: bool,
@@ -125,7 +125,7 @@ class Reconciler:
         self._keeper = keeper
         self._belonging = belonging
         self._finalizers = finalizers
-        self._leadership = leadership
+        self._lead = lead
         self._budgets = budgets
         self._rollouts = rollouts
         self._removals_forbidden = removals_forbidden
@@ -162,10 +162,11 @@ class Reconciler:
                 await self._try(key, plan, claims, observed, step)
         raise Transient(Reason.PENDING, f"{key} did not come to rest in {_MOST_STEPS} steps")
 
-    def forget_fresh(self) -> None:
-        """Forget which runtimes were never set up: another operator has led since, or may have."""
-        for memory in self._memory.values():
-            memory.fresh = None
+    def forget_fresh(self, is_lost: Callable[[str], bool]) -> None:
+        """Forget which runtimes of namespaces were never set up: another operator has led them since, or may have."""
+        for key, memory in self._memory.items():
+            if is_lost(key.namespace):
+                memory.fresh = None
 
     # --- observe ------------------------------------------------------------------------------------------------------
 
@@ -316,7 +317,7 @@ class Reconciler:
         order = self._order(key, effect, claims, sharers=plan.sharers)
         if isinstance(effect, Create) and order is not None and order.config.backend is Backend.DOCKER:
             claims = await self._finalizers.put_on(claims)
-        self._leadership.check()
+        self._lead.check(key.namespace)
         there = observed if isinstance(observed, Observed) else None
         doing = asyncio.ensure_future(self._effects.carry_out(effect, key=key, order=order, observed=there))
         if isinstance(effect, Setup):

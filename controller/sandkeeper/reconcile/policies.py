@@ -39,7 +39,7 @@ _COUNTS_SECONDS: Final = 60.0
 
 
 class Policies:
-    """Writes statuses of policies, while we lead."""
+    """Writes statuses of the policies in namespaces that we lead."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Policies:
         rollouts: Rollouts,
         events: EventPoster,
         config: OperatorConfig,
-        leads: Callable[[], bool],
+        leads: Callable[[str], bool],
         now: Callable[[], datetime],
     ) -> None:
         self._api = api
@@ -69,7 +69,7 @@ class Policies:
         """Write what there is to say, until cancelled."""
         while True:
             await asyncio.sleep(_TICK)
-            if self._leads():
+            if self._rollouts.leading:
                 await self.write_due()
 
     async def write_due(self) -> None:
@@ -79,7 +79,7 @@ class Policies:
         self._rollouts.advance()
         for name in sorted(self._rollouts.touched):
             policy = self._claims.policies.get(_id_of(name))
-            if policy is None:
+            if policy is None or not self._leads(policy.namespace):
                 self._rollouts.touched.discard(name)
                 self._written.pop(name, None)
                 self._problems.pop(name, None)

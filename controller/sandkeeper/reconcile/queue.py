@@ -8,7 +8,7 @@ deadlines at once, or an edited policy, do not hold up whoever comes meanwhile.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import IntEnum
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -77,6 +77,11 @@ class KeyedQueue(Generic[K]):
         """Return how many seconds each of the keys that are worked on has taken so far."""
         now = self._clock()
         return [now - turn.taken_at for turn in self._working.values()]
+
+    @property
+    def in_hand(self) -> Iterable[K]:
+        """The keys that are being worked on."""
+        return iter(self._working)
 
     def add_first(self, key: K) -> None:
         """Ask for a look at a key whose work was begun before. Never waits."""

@@ -86,6 +86,7 @@ class Rollouts:
         now: Callable[[], datetime],
         epoch: int,
         forbidden: bool = False,
+        leads: Callable[[str], bool] = lambda _: True,
     ) -> None:
         self._claims = claims
         claims.on_indexed, claims.on_policy = self.mark, self.mark_policy
@@ -95,6 +96,7 @@ class Rollouts:
         self._now = now
         self._epoch = epoch
         self._forbidden = forbidden
+        self._leads = leads
         self._groups: dict[str, _Group] = {}
         self._members: dict[RuntimeKey, tuple[str, Member]] = {}
         self._changed: dict[RuntimeKey, None] = {}
@@ -102,7 +104,8 @@ class Rollouts:
         self._concerned: set[str] = set()
         """Policies whose counts changed since it was last known whether a rollout begins or ends."""
         self._wake = asyncio.Event()
-        self._leading = False
+        self.leading = False
+        """Whether any namespace is led."""
         self.touched: set[str] = set()
         """Policies of which there may be news. Whoever tells of them takes them out."""
 
@@ -119,12 +122,19 @@ class Rollouts:
         self.touched.add(name)
         self._wake.set()
 
-    def lead(self, *, leading: bool) -> None:
-        """Begin or end to give leave. What others did meanwhile is in the statuses."""
-        self._leading = leading
+    def lead(self, *, leading: bool, is_lost: Callable[[str], bool] = lambda _: True) -> None:
+        """Begin, go on or end to give leave. What others did meanwhile in namespaces that are lost is in the statuses.
+
+        Everybody counts all runtimes of a policy, and gives leave to those in namespaces that it leads.
+        """
+        self.leading = leading
         for group in self._groups.values():
-            group.going.clear()
+            group.going -= {key for key in group.going if is_lost(key.namespace)}
+            for key in [key for key in group.waiting if not self._leads(key.namespace)]:
+                group.waiting.discard(key)
             self._take_over(group)
+        for key, (name, member) in self._members.items():
+            self._line_up(self._groups[name], key, member)
         self.touched |= {policy.full_name for policy in self._claims.policies} | self._groups.keys()
         self._wake.set()
 
@@ -196,11 +206,11 @@ class Rollouts:
     def by_state(self) -> Iterator[tuple[str, dict[str, int]]]:
         """Tell of each policy, by the last part of its name, how many of its runtimes stand how.
 
-        Only one who leads has any: they must not be counted twice.
+        Only who leads the policy's namespace has any: they must not be counted twice.
         """
-        if not self._leading:
-            return
-        for name in tuple(self._groups):
+        for name in tuple(self._groups) if self.leading else ():
+            if not self._leads(name.partition("/")[0]):
+                continue
             found = self.progress(name)
             yield (
                 name.rpartition("/")[2],
@@ -229,7 +239,7 @@ class Rollouts:
             while self.is_behind:
                 self._count(_AT_ONCE)
                 await asyncio.sleep(0)
-            if self._leading:
+            if self.leading:
                 self.advance()
 
     def advance(self) -> None:
@@ -383,7 +393,10 @@ class Rollouts:
             group.failed[key] = member.failed
         if group.started_at is not None and member.was_replaced_since(group.started_at):
             group.replaced.add(key)
-        if member.may_go and key not in group.going:
+        self._line_up(group, key, member)
+
+    def _line_up(self, group: _Group, key: RuntimeKey, member: Member) -> None:
+        if member.may_go and key not in group.going and self._leads(key.namespace):
             group.waiting.put(key, member.last_use)
 
     # --- beginnings ---------------------------------------------------------------------------------------------------

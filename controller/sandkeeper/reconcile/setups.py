@@ -1,7 +1,7 @@
 """setupCommands that run: without a worker, for they may take minutes, and other keys must not wait for them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.lifecycle import Observed
@@ -45,6 +45,11 @@ class Setups:
     def is_running(self, key: RuntimeKey, runtime_id: str) -> bool:
         """Whether the setup of this runtime runs."""
         return key in self._running and self._running[key][0] == runtime_id
+
+    @property
+    def keys(self) -> Iterable[RuntimeKey]:
+        """The keys of which one runs."""
+        return self._running.keys()
 
     async def finish(self) -> None:
         """Wait until none runs."""

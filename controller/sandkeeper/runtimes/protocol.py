@@ -59,8 +59,9 @@ class Runtimes(Protocol):
     """
 
     backend: Backend
-    may_act: Callable[[], None]
-    """Called on some thread right before each single change of the world, however long what went before it took.
+    may_act: Callable[[str], None]
+    """Called with the namespace, on some thread, right before each single change of the world, however long what went
+    before it took.
 
     Whatever it raises cancels that change, and reaches the caller of the method as it is. Until somebody sets it,
     everything is allowed. It has to be quick and safe to call on any thread.

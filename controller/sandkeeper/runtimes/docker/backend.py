@@ -54,7 +54,7 @@ class DockerRuntimes:
         connect: Connect = from_environment,
         metrics: Metrics | None = None,
     ) -> None:
-        self.may_act: Callable[[], None] = _always
+        self.may_act: Callable[[str], None] = _always
         """See the protocol. It is called on threads."""
         metrics = metrics if metrics is not None else Metrics()
         self._engine = Engine(
@@ -86,8 +86,8 @@ class DockerRuntimes:
         self._setups: set[str] = set()
         """Ids of setupCommands that run; they are no use of a sandbox."""
 
-    def _may_act_now(self) -> None:
-        self.may_act()
+    def _may_act_now(self, namespace: str) -> None:
+        self.may_act(namespace)
 
     # --- what is there ------------------------------------------------------------------------------------------------
 
@@ -203,7 +203,7 @@ class DockerRuntimes:
             client.stop(runtime_id, timeout=_STOP_SECONDS)
 
         with answered(Reason.STOPPED, "stopping the container"):
-            await self._engine.change(stop, extra=_STOP_SECONDS)
+            await self._engine.change(stop, namespace=key.namespace, extra=_STOP_SECONDS)
         self._watch.note(runtime_id, key, running=False)
 
     async def setup(self, runtime_id: str, order: Order) -> None:
@@ -219,7 +219,7 @@ class DockerRuntimes:
             self._setups.add(exec_id)
 
         def guard() -> None:
-            self._engine.guard()
+            self._engine.guard(order.key.namespace)
             self._creation.note_begun(runtime_id)
 
         run = SetupRun(
@@ -265,5 +265,5 @@ class DockerRuntimes:
             await self._containers.remove(left, key)
 
 
-def _always() -> None:
+def _always(_namespace: str) -> None:
     """Let everything happen."""

@@ -138,7 +138,7 @@ class Containers:
 
         with answered(Reason.TERMINATING, "removing the container"):
             try:
-                await self._engine.change(remove, extra=_KILL_SECONDS)
+                await self._engine.change(remove, namespace=key.namespace, extra=_KILL_SECONDS)
             except APIError as error:
                 if failures.is_conflict(error):
                     await self._wait_until_gone(container_id)

@@ -112,7 +112,7 @@ class Creation:
         # Beforehand, so that the event of our own doing is no news.
         self._watch.note(container_id, key, running=True)
         try:
-            await self._engine.change(lambda client: client.start(container_id))
+            await self._engine.change(lambda client: client.start(container_id), namespace=key.namespace)
         except APIError as error:
             self._watch.note(container_id, key, running=False)
             raise failures.of_start(error, container_id) from error
@@ -207,7 +207,7 @@ class Creation:
             body = create_body(order.config, found.facts, labels=marks, image=image)
             make = partial(APIClient.create_container_from_config, config=body, name=self._name(order))
             try:
-                container_id = str((await self._engine.change(make))["Id"])
+                container_id = str((await self._engine.change(make, namespace=order.key.namespace))["Id"])
             except ImageNotFound:
                 continue
             except APIError as error:

@@ -90,7 +90,7 @@ class Engine:
         settings: DockerSettings,
         *,
         connect: Connect = from_environment,
-        may_act: Callable[[], None] = lambda: None,
+        may_act: Callable[[str], None] = lambda _namespace: None,
         metrics: EngineMetrics | None = None,
     ) -> None:
         self._may_act = may_act
@@ -144,26 +144,26 @@ class Engine:
         client = await self.client()
         return await self._run(self._calls, lambda: call(client), seconds=self._timeout + extra)
 
-    async def change(self, call: Callable[[APIClient], T], *, extra: float = 0) -> T:
-        """Carry out one call that changes something, if :meth:`guard` lets it.
+    async def change(self, call: Callable[[APIClient], T], *, namespace: str, extra: float = 0) -> T:
+        """Carry out one call that changes something of a namespace, if :meth:`guard` lets it.
 
         Raises as :meth:`call` does, and what the guard's answer to "may we act?" is.
         """
         client = await self.client()
 
         def guarded() -> T:
-            self.guard()
+            self.guard(namespace)
             return call(client)
 
         return await self._run(self._calls, guarded, seconds=self._timeout + extra)
 
-    def guard(self) -> None:
-        """Ask whether we may act, on the thread that is about to: what went before may have taken its time.
+    def guard(self, namespace: str) -> None:
+        """Ask whether we may act on a namespace, on the thread that is about to: what went before may have taken long.
 
         What it raises reaches the caller as the error that was the answer.
         """
         try:
-            self._may_act()
+            self._may_act(namespace)
         except Exception as error:
             raise _Barred(error) from error
 

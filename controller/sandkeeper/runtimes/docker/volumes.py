@@ -59,7 +59,9 @@ class Volumes:
                 self._suits[what] = await self._engine.call(partial(_suits, container_id, workdir, user))
             if not self._suits[what]:
                 async with self._borrower(key, container_id, image) as borrower:
-                    await self._engine.change(partial(_give, borrower, workdir, user))
+                    await self._engine.change(
+                        partial(_give, borrower, workdir, user), namespace=key.namespace
+                    )
 
     @asynccontextmanager
     async def _borrower(self, key: RuntimeKey, container_id: str, image: str) -> AsyncIterator[str]:
@@ -71,7 +73,7 @@ class Volumes:
             "HostConfig": {"NetworkMode": "none", "VolumesFrom": [container_id]},
         }
         make = partial(APIClient.create_container_from_config, config=body)
-        borrower = str((await self._engine.change(make))["Id"])
+        borrower = str((await self._engine.change(make, namespace=key.namespace))["Id"])
         self._watch.note(borrower, key, running=False)
         try:
             yield borrower
@@ -79,7 +81,8 @@ class Volumes:
             # Beforehand, so that the event of our own doing is no news.
             self._watch.forget(borrower)
             with suppress(SandkeeperError, APIError):  # what is left goes with the sandbox
-                await self._engine.change(partial(APIClient.remove_container, container=borrower))
+                remove = partial(APIClient.remove_container, container=borrower)
+                await self._engine.change(remove, namespace=key.namespace)
 
 
 def _suits(container_id: str, workdir: str, user: str, client: APIClient) -> bool:

@@ -66,7 +66,7 @@ class PodRuntimes:
         removals_forbidden: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.may_act: Callable[[], None] = _always
+        self.may_act: Callable[[str], None] = _always
         """See the protocol."""
         self._ceilings = ceilings
         self._installation = installation
@@ -189,7 +189,7 @@ class PodRuntimes:
         await self._networks.ensure(order.key, order.config)
         await self._volumes.ensure(order)
         body = self._body(order)
-        self.may_act()
+        self.may_act(order.key.namespace)
         try:
             pod = self._pods.cache.take_in(await self._api.create(PODS, body, namespace=order.key.namespace))
         except Conflict as error:
@@ -226,7 +226,7 @@ class PodRuntimes:
             pod = self._proven(runtime_id, order.key)
             if pod is None or runtime_id not in self._unbegun:
                 raise Transient(Reason.SETUP_FAILED, "The Pod is gone, or somebody else may have set it up.")
-            self.may_act()
+            self.may_act(order.key.namespace)
             self._unbegun.discard(runtime_id)
             await run_setup(self._connection, pod, order.config)
 
@@ -269,7 +269,7 @@ class PodRuntimes:
         pod = self._proven(runtime_id, key)
         if pod is None or pod.deleting_at is not None:
             return
-        self.may_act()
+        self.may_act(pod.namespace)
         try:
             left = await self._api.delete(PODS, name=pod.name, namespace=pod.namespace, uid=pod.uid)
         except Conflict:
@@ -311,7 +311,7 @@ class PodRuntimes:
         wanted = sorted(owners, key=lambda owner: pod.has_controller and owner != pod.owners[0])
         if set(wanted) == set(pod.owners) and pod.has_controller:
             return
-        self.may_act()
+        self.may_act(pod.namespace)
         metadata = {
             "uid": pod.uid,
             "resourceVersion": pod.resource_version,
@@ -384,8 +384,8 @@ class PodRuntimes:
         if pod.key is not None:
             self._on_change(pod.key)
 
-    def _may_act_now(self) -> None:
-        self.may_act()
+    def _may_act_now(self, namespace: str) -> None:
+        self.may_act(namespace)
 
 
 _ALIVE: Final = (RuntimeState.STARTING, RuntimeState.RUNNING)
@@ -397,7 +397,7 @@ def _says_the_same(old: PodView, new: PodView) -> bool:
     return replace(old, resource_version=new.resource_version, node=node) == new
 
 
-def _always() -> None:
+def _always(_namespace: str) -> None:
     """Let everything happen."""
 
 

@@ -53,7 +53,7 @@ class Networks:
         *,
         pods: Pods,
         installation: str,
-        may_act: Callable[[], None],
+        may_act: Callable[[str], None],
         on_change: Callable[[str, str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -104,7 +104,7 @@ class Networks:
         if not known.ours:
             raise failures.foreign("NetworkPolicy", name, "rename or remove it")
         logger.warning("The NetworkPolicy %s/%s was changed, and is put right", *object_id)
-        self._may_act()
+        self._may_act(namespace)
         metadata = {**body["metadata"], "uid": known.uid, "resourceVersion": known.resource_version}
         wanted = {**body, "metadata": metadata}
         try:
@@ -119,7 +119,7 @@ class Networks:
     async def _make(self, body: Object, object_id: ObjectId) -> _NetworkPolicy:
         """Make it, or return what has its name already, whosever it is."""
         namespace, name = object_id
-        self._may_act()
+        self._may_act(namespace)
         try:
             with _as_refusal():
                 return self.cache.take_in(await self._api.create(NETWORK_POLICIES, body, namespace=namespace))
@@ -163,7 +163,7 @@ class Networks:
         try:
             # Whoever needs it meanwhile waits, and makes it anew.
             async with self._one_at_a_time:
-                self._may_act()
+                self._may_act(namespace)
                 await self._api.delete(
                     NETWORK_POLICIES,
                     name=name,

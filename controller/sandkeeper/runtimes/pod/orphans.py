@@ -27,7 +27,7 @@ class Orphans:
     """Remembers those that were met, and removes what is left of them. ``clock`` is monotonic, in seconds."""
 
     def __init__(
-        self, api: KubeApi, *, pods: Pods, may_act: Callable[[], None], clock: Callable[[], float]
+        self, api: KubeApi, *, pods: Pods, may_act: Callable[[str], None], clock: Callable[[], float]
     ) -> None:
         self._api = api
         self._pods = pods
@@ -55,7 +55,7 @@ class Orphans:
 
     async def _remove(self, pod: PodView) -> bool:
         try:
-            self._may_act()
+            self._may_act(pod.namespace)
             try:
                 found = await self._api.get(PODS, name=pod.name, namespace=pod.namespace)
             except NotFound:
@@ -66,7 +66,7 @@ class Orphans:
             logger.warning(
                 "Removing the Pod %s/%s: its Sandboxes are gone, and the garbage collector left it", *pod.id
             )
-            self._may_act()
+            self._may_act(pod.namespace)
             left = await self._api.delete(
                 PODS,
                 name=pod.name,

@@ -43,7 +43,7 @@ class _VolumeClaim:
 class Volumes:
     """Makes claims, looks at those of others, and keeps the owners of its own."""
 
-    def __init__(self, api: KubeApi, *, installation: str, may_act: Callable[[], None]) -> None:
+    def __init__(self, api: KubeApi, *, installation: str, may_act: Callable[[str], None]) -> None:
         self._api = api
         self._installation = installation
         self._may_act = may_act
@@ -77,7 +77,7 @@ class Volumes:
 
     async def _make(self, body: Object, key: RuntimeKey) -> _VolumeClaim:
         """Make the key's claim, or return what has its name already, whosever it is."""
-        self._may_act()
+        self._may_act(key.namespace)
         try:
             return self.cache.take_in(await self._api.create(VOLUME_CLAIMS, body, namespace=key.namespace))
         except Conflict:
@@ -102,7 +102,7 @@ class Volumes:
         wanted = _owners_of(known, owners, config)
         if {owner.uid for owner in wanted} == {owner.uid for owner in known.owners}:
             return
-        self._may_act()
+        self._may_act(key.namespace)
         metadata = {
             "uid": known.uid,
             "resourceVersion": known.resource_version,

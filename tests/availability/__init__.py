@@ -1,0 +1,1 @@
+"""Several operators at once: who wrote, who was allowed to, and how long nobody did."""
