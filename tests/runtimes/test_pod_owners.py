@@ -60,9 +60,10 @@ async def test_one_that_should_have_gone_long_ago_is_asked_for(api: KubeApi, nam
         connection=api._connection,
         is_live=lambda _namespace, _owner: True,
     )
-    made = await pods.create(order(key, owners=(rain,), pod=PodShape(node_selector={"nowhere": "at-all"})))
-    raw = await api.get(PODS, name=made.name, namespace=namespace)
-    await api.delete(PODS, name=made.name, namespace=namespace, uid=made.id)
+    wanted = order(key, owners=(rain,), pod=PodShape(node_selector={"nowhere": "at-all"}))
+    raw = await api.create(PODS, pods._body(wanted), namespace=namespace)
+    name = raw["metadata"]["name"]
+    await api.delete(PODS, name=name, namespace=namespace, uid=raw["metadata"]["uid"])
     for ends, seen in (
         (datetime.now(UTC) + timedelta(seconds=60), RuntimeState.TERMINATING),
         (datetime.now(UTC) - timedelta(seconds=60), None),
@@ -70,5 +71,5 @@ async def test_one_that_should_have_gone_long_ago_is_asked_for(api: KubeApi, nam
         version = str(int(raw["metadata"]["resourceVersion"]) + 1)
         raw["metadata"] |= {"deletionTimestamp": f"{ends:%Y-%m-%dT%H:%M:%SZ}", "resourceVersion": version}
         pods.watched[2][1].put(raw)
-        observed = await pods.observe(key, node=None, name=made.name)
+        observed = await pods.observe(key, node=None, name=name)
         assert (observed.state if isinstance(observed, Observed) else observed) == seen
