@@ -103,7 +103,9 @@ async def eventually(condition: Callable[[], object], *, what: str, seconds: flo
 class Crew:
     """The operators, their users, and a witness of every version of every Lease."""
 
-    def __init__(self, *, cluster: Cluster, folder: Path, places: Sequence[Place], config: Json) -> None:
+    def __init__(
+        self, *, cluster: Cluster, folder: Path, places: Sequence[Place], config: Json, kubeconfig: Path
+    ) -> None:
         self.places = places
         self.replicas: list[Replica] = []
         self.leases: list[Json] = []
@@ -111,6 +113,7 @@ class Crew:
         self._cluster = cluster
         self._folder = folder
         self._config = config
+        self._kubeconfig = kubeconfig
         self._stack = AsyncExitStack()
         self._over = asyncio.Event()
         self._using: list[asyncio.Task[None]] = []
@@ -120,7 +123,7 @@ class Crew:
         name = f"replica-{len(self.replicas)}"
         folder = self._folder / name
         folder.mkdir()
-        proxy = self._stack.enter_context(ApiProxy(self._cluster.kubeconfig, folder, token=True))
+        proxy = self._stack.enter_context(ApiProxy(self._kubeconfig, folder, token=True))
         operated = Operated(
             config=self._config, folder=folder, env=operator_environment(self._cluster, proxy)
         )
@@ -223,9 +226,12 @@ async def _end(task: "asyncio.Task[None]") -> None:
 
 @asynccontextmanager
 async def assemble(
-    cluster: Cluster, nodes: FakeNodes, namespaces: Sequence[str], **settings: Any
+    cluster: Cluster, nodes: FakeNodes, namespaces: Sequence[str], *, kubeconfig: Path, **settings: Any
 ) -> AsyncIterator[Crew]:
-    """Give a crew without operators yet, that serves these namespaces; its Leases are in the first of them."""
+    """Give a crew without operators yet, that serves these namespaces; its Leases are in the first of them.
+
+    The kubeconfig is the operators'.
+    """
     quick = {"perMinute": 6000, "burst": 500}
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sandkeeper-crew-")))
@@ -242,5 +248,5 @@ async def assemble(
             **places[0].side.settings,
             **settings,
         }
-        crew = Crew(cluster=cluster, folder=folder, places=places, config=config)
+        crew = Crew(cluster=cluster, folder=folder, places=places, config=config, kubeconfig=kubeconfig)
         yield await stack.enter_async_context(crew)

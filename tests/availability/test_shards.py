@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import count
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,8 @@ from sandkeeper.cluster.sharding import member_of
 from sandkeeper.cluster.slots import EVERY_SLOT, SHARES, Shares, slot_of
 from support.cluster import OwnCluster
 from support.crds import install_crds
+from support.helm import Helm
+from support.rights import account_with, roles_of_the_operator
 from testbed import progress
 from testbed.fake_nodes import FakeNodes
 
@@ -37,6 +40,16 @@ def nodes(own_cluster: OwnCluster) -> Iterator[FakeNodes]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def rights(
+    own_cluster: OwnCluster, nodes: FakeNodes, renderer: Helm, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """What the chart lets operators do that share the work."""
+    roles = roles_of_the_operator(renderer, release=RELEASE, **{"config.sharding.enabled": True})
+    with account_with(own_cluster, roles, tmp_path_factory.mktemp("crew")) as (_, kubeconfig):
+        yield kubeconfig
+
+
 def different_slots(prefix: str) -> list[str]:
     """Names for namespaces, each of another slot."""
     found: dict[int, str] = {}
@@ -49,7 +62,7 @@ def different_slots(prefix: str) -> list[str]:
 
 
 @asynccontextmanager
-async def working(cluster: OwnCluster, nodes: FakeNodes, prefix: str) -> AsyncIterator[Crew]:
+async def working(cluster: OwnCluster, nodes: FakeNodes, rights: Path, prefix: str) -> AsyncIterator[Crew]:
     """Three operators at work for the users of some namespaces."""
     names = different_slots(prefix)
     for name in names:
@@ -57,7 +70,7 @@ async def working(cluster: OwnCluster, nodes: FakeNodes, prefix: str) -> AsyncIt
     for name in names:
         wait = ("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
         await asyncio.to_thread(cluster.kubectl, "-n", name, *wait)
-    async with assemble(cluster, nodes, names, sharding={"enabled": True}) as crew:
+    async with assemble(cluster, nodes, names, kubeconfig=rights, sharding={"enabled": True}) as crew:
         for _ in range(3):
             await crew.add()
         await eventually(lambda: is_shared(crew, crew.replicas), what="all slots are shared among three")
@@ -132,9 +145,9 @@ def writers(crew: Crew) -> set[str]:
     "fault", [Replica.killed, Replica.frozen, Replica.cut_off], ids=["killed", "frozen", "cut-off"]
 )
 async def test_only_the_slots_of_who_is_lost_move_and_nobody_has_two(
-    fault: Fault, own_cluster: OwnCluster, nodes: FakeNodes
+    fault: Fault, own_cluster: OwnCluster, nodes: FakeNodes, rights: Path
 ) -> None:
-    async with working(own_cluster, nodes, fault.__name__.replace("_", "-")) as crew:
+    async with working(own_cluster, nodes, rights, fault.__name__.replace("_", "-")) as crew:
         lost, *others = crew.replicas
         before = shares(crew)
         own = slots(crew, lost)
@@ -157,9 +170,9 @@ async def test_only_the_slots_of_who_is_lost_move_and_nobody_has_two(
 
 
 async def test_a_fourth_takes_slots_and_none_moves_between_the_others(
-    own_cluster: OwnCluster, nodes: FakeNodes
+    own_cluster: OwnCluster, nodes: FakeNodes, rights: Path
 ) -> None:
-    async with working(own_cluster, nodes, "joined") as crew:
+    async with working(own_cluster, nodes, rights, "joined") as crew:
         before, seen = shares(crew), len(records(crew))
         joining = await crew.add()
         began = time.monotonic()
@@ -178,8 +191,10 @@ async def test_a_fourth_takes_slots_and_none_moves_between_the_others(
         assert crew.complaints(reigns(crew)) == []
 
 
-async def test_who_ends_in_order_hands_over_at_once(own_cluster: OwnCluster, nodes: FakeNodes) -> None:
-    async with working(own_cluster, nodes, "ended") as crew:
+async def test_who_ends_in_order_hands_over_at_once(
+    own_cluster: OwnCluster, nodes: FakeNodes, rights: Path
+) -> None:
+    async with working(own_cluster, nodes, rights, "ended") as crew:
         leaving, *others = crew.replicas
         before, own = shares(crew), slots(crew, leaving)
         assert await leaving.operated.stop() == 0

@@ -2,15 +2,18 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 
 import pytest
 
-from availability.crew import Crew, Replica, assemble, eventually
+from availability.crew import RELEASE, Crew, Replica, assemble, eventually
 from availability.reigns import Reign
 from support.cluster import Cluster
+from support.helm import Helm
 from support.nodes import FakeNodesFactory
+from support.rights import account_with, roles_of_the_operator
 from testbed import progress
 
 pytestmark = [pytest.mark.cluster]
@@ -20,6 +23,16 @@ AFTER_SECONDS = 6
 """How long users go on once the other leads, and again once the first is back."""
 
 Fault = Callable[[Replica], AbstractAsyncContextManager[None]]
+
+
+@pytest.fixture(scope="module")
+def rights(
+    cluster: Cluster, crds: None, renderer: Helm, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """What the chart lets operators do."""
+    roles = roles_of_the_operator(renderer, release=RELEASE)
+    with account_with(cluster, roles, tmp_path_factory.mktemp("crew")) as (_, kubeconfig):
+        yield kubeconfig
 
 
 def reigns(crew: Crew) -> list[Reign]:
@@ -42,10 +55,10 @@ def leader(crew: Crew) -> Replica | None:
     "fault", [Replica.killed, Replica.frozen, Replica.cut_off], ids=["killed", "frozen", "cut-off"]
 )
 async def test_there_is_one_writer_and_the_other_takes_over(
-    fault: Fault, cluster: Cluster, crds: None, namespace: str, fake_nodes: FakeNodesFactory
+    fault: Fault, cluster: Cluster, namespace: str, fake_nodes: FakeNodesFactory, rights: Path
 ) -> None:
     nodes = fake_nodes(4)
-    async with assemble(cluster, nodes, [namespace], watchNamespaces=[namespace]) as crew:
+    async with assemble(cluster, nodes, [namespace], kubeconfig=rights, watchNamespaces=[namespace]) as crew:
         await crew.add()
         await crew.add()
         await crew.populate(seed=1, most=24)
@@ -74,10 +87,10 @@ async def test_there_is_one_writer_and_the_other_takes_over(
 
 
 async def test_who_ends_in_order_hands_over_at_once(
-    cluster: Cluster, crds: None, namespace: str, fake_nodes: FakeNodesFactory
+    cluster: Cluster, namespace: str, fake_nodes: FakeNodesFactory, rights: Path
 ) -> None:
     nodes = fake_nodes(4)
-    async with assemble(cluster, nodes, [namespace], watchNamespaces=[namespace]) as crew:
+    async with assemble(cluster, nodes, [namespace], kubeconfig=rights, watchNamespaces=[namespace]) as crew:
         first = await crew.add()
         second = await crew.add()
         await crew.populate(seed=2, most=24)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -237,6 +238,55 @@ def test_a_slot_in_which_something_is_done_stays_until_that_is_over() -> None:
     first.work.long.clear()
     world.go_on(4)
     assert second.sharding.terms.keys() == {*moving}
+
+
+@pytest.mark.parametrize("late", [0, 0.4, 0.9, 1.4, 1.9])
+def test_its_own_time_is_over_before_anybody_takes_a_slot(late: float) -> None:
+    world = World()
+    first, second = world.add(), world.add()
+    world.go_on(30)
+    own = first.believes
+    world.now += late
+    first.finish()
+    for _ in range(150):
+        world.now += 0.1
+        second.finish()
+        assert not first.believes & second.believes
+    assert own <= second.believes
+
+
+def test_of_two_that_change_the_record_at_once_one_is_refused() -> None:
+    world = World()
+    for member in (world.add(), world.add()):
+        member.finish()
+        member.leaving = True
+        member.finish()  # the record is there, and nobody has anything
+    first, second = world.add(), world.add()
+    first.go(4)
+    assert first.call is not None, "it sees itself alone, and is about to take everything"
+    second.finish()
+    held = second.believes
+    assert held
+    first.go(10)
+    assert not first.believes
+    world.go_on(4)
+    assert first.believes == EVERY_SLOT - second.believes
+
+
+def test_a_record_that_is_missing_each_time_that_one_looks_may_have_been_there_in_between() -> None:
+    world = World()
+    first = world.add()
+    world.go_on(4)
+    second = world.add()
+    world.store.objects.pop("test-shards")
+    second.finish()
+    world.go_on(14, besides=second)
+    assert first.believes == EVERY_SLOT, (
+        "it has made another, once nobody could believe in the old one any more"
+    )
+    world.store.objects.pop("test-shards")
+    second.finish()
+    assert not second.believes
 
 
 def test_while_several_share_nobody_leads_alone_and_the_other_way_round() -> None:

@@ -8,7 +8,8 @@ have been run, what was asked for is compared with what was granted, and a diffe
 import json
 import secrets
 import subprocess
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -22,7 +23,15 @@ from support.waiting import wait_for
 from testbed.control_plane import AUDITED_NAMESPACE
 from testbed.providers import Provider
 
-__all__ = ["EXCUSED", "Record", "Right", "complaints", "granted_by", "roles_of_the_operator"]
+__all__ = [
+    "EXCUSED",
+    "Record",
+    "Right",
+    "account_with",
+    "complaints",
+    "granted_by",
+    "roles_of_the_operator",
+]
 
 Object = dict[str, Any]
 
@@ -134,14 +143,14 @@ def read_log(lines: Iterable[str], *, user: str) -> tuple[frozenset[Right], froz
     return frozenset(allowed), frozenset(refused)
 
 
-def roles_of_the_operator(helm: Helm, *, release: str) -> list[Object]:
+def roles_of_the_operator(helm: Helm, *, release: str, **settings: Any) -> list[Object]:
     """Render what the chart lets an operator do that serves both backends in all namespaces."""
     values: dict[str, Any] = {
         "config.backends": ["docker", "pod"],
         "rbac.aggregate": False,
         "crds.enabled": False,
     }
-    rendered = helm.template(release=release, **values)
+    rendered = helm.template(release=release, **values, **settings)
     return [
         one
         for one in rendered
@@ -162,18 +171,24 @@ def operator_kubeconfig(
     pytestconfig: pytest.Config,
 ) -> Iterator[Path]:
     """A kubeconfig of a service account that may do what the chart lets the operator do."""
-    name = f"operator-{secrets.token_hex(4)}"
     # The release's name is that of `support.operator`: rights on the lease are by name.
     roles = roles_of_the_operator(renderer, release="test")
-    cluster.kubectl("apply", "-f", "-", stdin=to_json(*_account(name, roles)))
-    try:
-        folder = tmp_path_factory.mktemp("operator")
-        kubeconfig = _kubeconfig(cluster, name, folder)
-        theirs = replace(cluster, kubeconfig=kubeconfig)
-        wait_for(lambda: all(_is_in_force(theirs, role) for role in roles), what="the rights are in force")
+    with account_with(cluster, roles, tmp_path_factory.mktemp("operator")) as (name, kubeconfig):
         yield kubeconfig
         if cluster.known.provider is Provider.LOCAL:
             _note(pytestconfig, _looked_up(cluster, name, granted_by(roles)))
+
+
+@contextmanager
+def account_with(cluster: Cluster, roles: Sequence[Object], folder: Path) -> Iterator[tuple[str, Path]]:
+    """Make a service account with these rights in every namespace; give its name, and its kubeconfig."""
+    name = f"operator-{secrets.token_hex(4)}"
+    cluster.kubectl("apply", "-f", "-", stdin=to_json(*_account(name, roles)))
+    try:
+        kubeconfig = _kubeconfig(cluster, name, folder)
+        theirs = replace(cluster, kubeconfig=kubeconfig)
+        wait_for(lambda: all(_is_in_force(theirs, role) for role in roles), what="the rights are in force")
+        yield name, kubeconfig
     finally:
         selector = f"sandkeeper.dev/tests={name}"
         cluster.kubectl("delete", "clusterroles,clusterrolebindings", "-l", selector)

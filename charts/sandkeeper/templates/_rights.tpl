@@ -64,10 +64,22 @@ leader:
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
     verbs: [create]
+{{- if dig "sharding" "enabled" false .Values.config }}
+  # Each operator has a Lease of its own, whose name nobody knows beforehand; who is gone is cleared away by the others.
+  - apiGroups: [coordination.k8s.io]
+    resources: [leases]
+    verbs: [get, list, update, delete]
+{{- else }}
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
     resourceNames: [{{ .Release.Name }}-leader]
     verbs: [get, update]
+  # Whether operators with sharding are still at work.
+  - apiGroups: [coordination.k8s.io]
+    resources: [leases]
+    resourceNames: [{{ .Release.Name }}-shards]
+    verbs: [get]
+{{- end }}
 {{- if and .Values.config.watchNamespaces (not (has .Release.Namespace .Values.config.watchNamespaces)) }}
 defaults:
   - apiGroups: [sandkeeper.dev]

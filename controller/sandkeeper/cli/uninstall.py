@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from sandkeeper.api.names import FINALIZER
 from sandkeeper.cluster.api import ApiError, KubeApi, NotFound, Object
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.leadership import Leadership
+from sandkeeper.cluster.leases import leader_name, record_name
 from sandkeeper.cluster.resources import LEASES, SANDBOXES
 from sandkeeper.telemetry.logs import set_up_logging
 from sandkeeper.telemetry.metrics import Metrics
@@ -105,7 +106,7 @@ async def _delete(api: KubeApi, served: Sequence[str]) -> bool:
 
 async def _release(api: KubeApi, namespace: str, release: str, served: Sequence[str]) -> bool:
     """Release what is there, as the holder of the lease."""
-    async with _leading(api, namespace, f"{release}-leader"):
+    async with _leading(api, namespace, release):
         try:
             released = [await _let_go(api, raw) async for raw in _sandboxes(api, served)]
         except NotFound:
@@ -129,19 +130,25 @@ async def _let_go(api: KubeApi, raw: Object) -> bool:
 
 
 @asynccontextmanager
-async def _leading(api: KubeApi, namespace: str, name: str) -> AsyncIterator[None]:
+async def _leading(api: KubeApi, namespace: str, release: str) -> AsyncIterator[None]:
     """Hold the lease as an operator would, so that none acts meanwhile; then nobody needs it any more."""
     leadership = Leadership(
-        api, namespace=namespace, name=name, identity=f"{socket.gethostname()}_{os.getpid()}"
+        api, namespace=namespace, release=release, identity=f"{socket.gethostname()}_{os.getpid()}"
     )
     held = asyncio.Event()
-    seeking = asyncio.create_task(leadership.run(lambda leading: held.set() if leading else held.clear()))
+
+    def tell(_lost: Collection[int], gained: Collection[int]) -> None:
+        (held.set if gained else held.clear)()
+
+    seeking = asyncio.create_task(leadership.run(tell))
     try:
-        logger.info("Waiting until no operator holds the lease %s/%s", namespace, name)
+        logger.info("Waiting until no operator holds the lease %s/%s", namespace, leader_name(release))
         await held.wait()
         api.may_write = leadership.check
         yield
     finally:
         seeking.cancel()
-    lease = await api.get(LEASES, name=name, namespace=namespace)
-    await api.delete(LEASES, name=name, namespace=namespace, uid=lease["metadata"]["uid"])
+    for name in (leader_name(release), record_name(release)):
+        with suppress(NotFound):
+            lease = await api.get(LEASES, name=name, namespace=namespace)
+            await api.delete(LEASES, name=name, namespace=namespace, uid=lease["metadata"]["uid"])
