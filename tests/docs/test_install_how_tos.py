@@ -81,4 +81,4 @@ def test_upgrading(to_be: Installation, shell_env: dict[str, str], pod_sandboxes
     )
     assert pod_sandboxes.wait("rain", "Running")["runtime"] == before
     revisions = to_be.helm.run("history", to_be.name, "--namespace", to_be.namespace, "-o", "yaml")
-    assert revisions.count("revision:") == 3
+    assert revisions.count("\n  revision:") == 3

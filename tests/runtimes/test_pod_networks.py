@@ -35,23 +35,25 @@ def networks_of(api: KubeApi, **options: Any) -> Networks:
     )
 
 
-async def test_one_that_no_pod_is_under_is_removed_after_a_while(api: KubeApi, namespace: str) -> None:
+async def test_one_that_no_pod_is_under_is_removed_after_a_while(
+    operator_api: KubeApi, namespace: str
+) -> None:
     clock = Clock()
-    networks = networks_of(api, clock=clock)
+    networks = networks_of(operator_api, clock=clock)
     key = RuntimeKey(namespace, "uid", "default", "agent:rain")
     await networks.ensure(key, order().config)
     (policy,) = networks.cache
-    name = policy.id[1]
-    assert (await api.get(NETWORK_POLICIES, name=name, namespace=namespace))["metadata"]["uid"] == policy.uid
+    where = {"name": policy.id[1], "namespace": namespace}
+    assert (await operator_api.get(NETWORK_POLICIES, **where))["metadata"]["uid"] == policy.uid
     clock.now += 200
     await networks.ensure(key, order().config)  # somebody needs it again
     clock.now += 200
     await networks.remove_spare()
-    await api.get(NETWORK_POLICIES, name=name, namespace=namespace)
+    await operator_api.get(NETWORK_POLICIES, **where)
     clock.now += 200
     await networks.remove_spare()
     with pytest.raises(NotFound):
-        await api.get(NETWORK_POLICIES, name=name, namespace=namespace)
+        await operator_api.get(NETWORK_POLICIES, **where)
     assert not len(networks.cache)
 
 

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +17,17 @@ from support.cluster import Cluster
 
 @pytest.fixture
 async def api(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
-    """Speak to the test cluster as the operator does."""
+    """Speak to the test cluster as the operator does, and with the administrator's rights."""
     async with api_of(cluster, monkeypatch) as speaking:
+        yield speaking
+
+
+@pytest.fixture
+async def operator_api(
+    cluster: Cluster, operator_kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[KubeApi]:
+    """Speak to the test cluster with the operator's rights: for what takes an operator too long in a test."""
+    async with api_of(replace(cluster, kubeconfig=operator_kubeconfig), monkeypatch) as speaking:
         yield speaking
 
 
