@@ -194,7 +194,7 @@ class Rollouts:
         )
 
     def by_state(self) -> Iterator[tuple[str, dict[str, int]]]:
-        """Tell of each policy, by the last part of its name, how many of its runtimes stand how.
+        """Tell of each policy that is there or used, by the last part of its name, how its runtimes stand.
 
         Only one who leads has any: they must not be counted twice.
         """
@@ -202,6 +202,8 @@ class Rollouts:
             return
         for name in tuple(self._groups):
             found = self.progress(name)
+            if found.counts.total == 0 and self._policy(name) is None:
+                continue
             yield (
                 name.rpartition("/")[2],
                 {
