@@ -204,7 +204,7 @@ class Rollouts:
         )
 
     def by_state(self) -> Iterator[tuple[str, dict[str, int]]]:
-        """Tell of each policy, by the last part of its name, how many of its runtimes stand how.
+        """Tell of each policy that is there or used, by the last part of its name, how its runtimes stand.
 
         Only who leads the policy's namespace has any: they must not be counted twice.
         """
@@ -212,6 +212,8 @@ class Rollouts:
             if not self._leads(name.partition("/")[0]):
                 continue
             found = self.progress(name)
+            if found.counts.total == 0 and self._policy(name) is None:
+                continue
             yield (
                 name.rpartition("/")[2],
                 {
