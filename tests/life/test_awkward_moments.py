@@ -104,7 +104,7 @@ def test_who_waits_for_its_turn_is_told_so_and_may_be_deleted(
     )
     waiting = next(agent for agent in "ab" if sandboxes.condition(f"{agent}-1", "Drifted")[1])
     drift = next(c for c in sandboxes.status(f"{waiting}-1")["conditions"] if c["type"] == "Drifted")
-    assert "rate" in drift["message"]
+    assert "its turn" in drift["message"]
     sandboxes.kubectl("delete", "sandbox", f"{waiting}-2", "--timeout=60s")
     sandboxes.kubectl("delete", "sandbox", f"{waiting}-1", "--timeout=60s")
 
