@@ -16,8 +16,8 @@ __all__ = ["Handover"]
 class Handover:
     """Stands between the lead and the work.
 
-    ``catch_up`` returns when everything is as new as the moment at which it was called. ``on_change`` is told which slots
-    may no longer be worked on, and then which may.
+    ``catch_up`` returns when everything is as new as the moment at which it was called. ``on_change`` is told which
+    slots may no longer be worked on, and which may now.
     """
 
     def __init__(self, *, catch_up: Callable[[], Awaitable[None]], on_change: OnChange) -> None:
