@@ -12,6 +12,7 @@ import pytest
 from availability.crew import RELEASE, Crew, Replica, assemble, eventually
 from availability.reigns import Reign
 from chaos.client import Json
+from sandkeeper.cluster.leases import LEASE_SECONDS, RETRY_SECONDS
 from sandkeeper.cluster.sharding import member_of
 from sandkeeper.cluster.slots import EVERY_SLOT, SHARES, Shares, slot_of
 from support.cluster import OwnCluster
@@ -25,7 +26,8 @@ pytestmark = [pytest.mark.cluster]
 
 NAMESPACES = 12
 EACH = 3
-TAKEOVER_SECONDS = 15
+TAKEOVER_SECONDS = 30
+"""Twice as much as there is any need for: three operators and twelve namespaces of users share two cores here."""
 AFTER_SECONDS = 6
 RECORD = f"{RELEASE}-shards"
 
@@ -70,16 +72,18 @@ async def working(cluster: OwnCluster, nodes: FakeNodes, rights: Path, prefix: s
     for name in names:
         wait = ("wait", "--for=create", "serviceaccount/default", "--timeout=60s")
         await asyncio.to_thread(cluster.kubectl, "-n", name, *wait)
-    async with assemble(cluster, nodes, names, kubeconfig=rights, sharding={"enabled": True}) as crew:
-        for _ in range(3):
-            await crew.add()
-        await eventually(lambda: is_shared(crew, crew.replicas), what="all slots are shared among three")
-        await crew.populate(seed=1, most=EACH)
-        await asyncio.sleep(AFTER_SECONDS)
-        yield crew
-    # It is used again by the next test, whose operators serve all of it.
-    for name in names:
-        await asyncio.to_thread(cluster.kubectl, "delete", "namespace", name, "--wait=false")
+    try:
+        async with assemble(cluster, nodes, names, kubeconfig=rights, sharding={"enabled": True}) as crew:
+            for _ in range(3):
+                await crew.add()
+            await eventually(lambda: is_shared(crew, crew.replicas), what="all slots are shared among three")
+            await crew.populate(seed=1, most=EACH)
+            await asyncio.sleep(AFTER_SECONDS)
+            yield crew
+    finally:
+        # The cluster is used again by the next test, whose operators serve all of it.
+        for name in names:
+            await asyncio.to_thread(cluster.kubectl, "delete", "namespace", name, "--wait=false")
 
 
 # --- what the API server has ------------------------------------------------------------------------------------------
@@ -206,4 +210,4 @@ async def test_who_ends_in_order_hands_over_at_once(
         await crew.rest()
         progress.say(f"ended: {len(own)} slots had others {taken:.1f} s after")
         assert crew.complaints(reigns(crew)) == []
-        assert taken < TAKEOVER_SECONDS / 2, "they did not wait for its lease to expire"
+        assert taken < LEASE_SECONDS - RETRY_SECONDS, "they did not wait for its lease to expire"

@@ -2,8 +2,8 @@
 
 One operator is one event loop, and so one core. The model says how much of it watching and deciding take, how long a
 key waits for its turn, what is held in memory and what a list weighs, where the Sandboxes are divided among several
-operators (shards): either each of them is sent everything and drops what is not its own, or the API server sends each
-its own. It is deterministic; what it is made from is in :class:`Costs` and :class:`Work`.
+operators (shards): either each of them is sent everything, keeps it, and works on what is its own, or the API server
+sends each its own. It is deterministic; what it is made from is in :class:`Costs` and :class:`Work`.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Costs:
     touch_seconds: float
     """Of one use: its event, and the pass that changes nothing."""
     foreign_seconds: float
-    """Of an event that is read and dropped, because another shard's Sandbox is meant."""
+    """Of an event that is read and not worked on, because another shard's Sandbox is meant."""
     new_events: float
     """That a watch tells until it is Ready: of the Sandbox and of its Pod."""
     object_bytes: float
@@ -88,7 +88,7 @@ def load(costs: Costs, work: Work, *, shards: int, selected: bool) -> Load:
     return Load(
         events_per_second=events / shards + foreign,
         processor=own / shards + foreign * costs.foreign_seconds,
-        memory_bytes=costs.base_memory_bytes + costs.memory_bytes * work.sandboxes / shards,
+        memory_bytes=costs.base_memory_bytes + costs.memory_bytes * listed,
         start_bytes=listed * costs.object_bytes,
         resync_bytes=listed * costs.metadata_bytes,
     )

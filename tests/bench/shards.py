@@ -175,8 +175,9 @@ def _section(costs: Costs, *, count: int) -> Section:
         title="What limits 100,000",
         method=f"The costs of one Sandbox are measured with {count} of them, as Pods on nodes that nothing runs on. "
         "The rest is a model (`tests/bench/sharding.py`), not a measurement: one operator is one core, and n of them "
-        "divide the Sandboxes among them. Without a selector each is sent every event, and drops "
-        "the others'; with one the API server sends it its own. Work: a twentieth of the Sandboxes is used at a time "
+        "divide the Sandboxes among them. Without a selector, which is how sharding is today, each is sent every "
+        "event, keeps what it is about, and works on its own; with one the API server sends it its own. Work: a "
+        "twentieth of the Sandboxes is used at a time "
         "and touched every ten seconds, and each is made anew about once in half an hour. The wait is that for the "
         "event loop, simulated; a new Sandbox counts as one piece of work there, which it is not, so waits are rather "
         "shorter. What it means is said in [scale](explanation/scale.md).",
@@ -228,7 +229,7 @@ def _work_table(costs: Costs, work: Work, loads: dict[tuple[int, int, bool], Loa
                 f"{everything.events_per_second:,.0f} / {own.events_per_second:,.0f}",
                 f"{everything.processor:.0%} / {own.processor:.0%}",
                 f"{_waited(costs, work, shards, selected=False)} / {_waited(costs, work, shards, selected=True)}",
-                f"{own.memory_bytes / 2**20:,.0f} MiB",
+                f"{everything.memory_bytes / 2**20:,.0f} / {own.memory_bytes / 2**20:,.0f} MiB",
                 f"{everything.start_bytes / 2**20:,.0f} / {own.start_bytes / 2**20:,.0f} MiB",
                 f"{everything.resync_bytes / 2**20:,.0f} / {own.resync_bytes / 2**20:,.0f} MiB",
             )

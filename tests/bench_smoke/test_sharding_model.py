@@ -36,6 +36,7 @@ def test_whoever_is_sent_everything_reads_everything_however_many_there_are() ->
     many = load(COSTS, WORK, shards=1000, selected=False)
     assert many.events_per_second == pytest.approx(one.events_per_second)
     assert (many.start_bytes, many.resync_bytes) == (one.start_bytes, one.resync_bytes)
+    assert many.memory_bytes == one.memory_bytes
     # 320 events a second that are another's, but for a thousandth.
     assert many.processor == pytest.approx(320 * 0.0005, rel=0.01)
 

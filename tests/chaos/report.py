@@ -59,8 +59,7 @@ _NOT_SHOWN: Final = """\
 ## What this does not show
 
 * Pods are on fake nodes, where a kubelet is played: what a real kubelet does is shown by other tests.
-* One operator at a time. Two that compete for the lease are in `tests/life/test_faults.py` and
-  `tests/cluster/test_leadership.py`.
+* One operator at a time. Two that compete for the lease, and three that share the work, are in `tests/availability`.
 * etcd with data lost or split: the API server is killed, and its history compacted away, but etcd itself stays whole.
 * Time from fault to repair under load is not a promise: this machine runs API server, engine, users and operator on its
   few cores."""

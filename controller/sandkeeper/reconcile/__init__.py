@@ -14,6 +14,7 @@
 ``statuses``    a plan's report, as a status
 ``keeper``      the Sandboxes as they are written
 ``finalizers``  when a Sandbox may go
+``handover``    from when on it is known what others did before
 ``sources``     kopf and the list-diff: where events come from
 ``operator``    everything together, from start to SIGTERM
 """

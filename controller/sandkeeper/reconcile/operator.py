@@ -43,6 +43,7 @@ from sandkeeper.reconcile.deadlines import Deadlines
 from sandkeeper.reconcile.effects import Effects
 from sandkeeper.reconcile.finalizers import Finalizers
 from sandkeeper.reconcile.gauges import tell_of_cluster, tell_of_keys, tell_of_process, tell_of_rollouts
+from sandkeeper.reconcile.handover import Handover
 from sandkeeper.reconcile.keeper import Keeper
 from sandkeeper.reconcile.passes import Reconciler
 from sandkeeper.reconcile.policies import Policies
@@ -122,6 +123,7 @@ class Operator:
             namespaces=config.watch_namespaces,
             own_namespace=config.namespace,
         )
+        self._handover = Handover(catch_up=self._sources.compare_all, on_change=self._take_over)
         self._events = EventPoster(self._api, metrics=self.metrics)
         self._policies = Policies(
             api=self._api,
@@ -263,7 +265,8 @@ class Operator:
             start(self._policies.run())
             for runtimes in self._runtimes.values():
                 start(runtimes.run(self._queue.add_first))
-            self._seeking = start(self._lead.run(self._take_over))
+            start(self._handover.run())
+            self._seeking = start(self._lead.run(self._handover.change))
             start(self._sweep())
             for _ in range(self._config.workers):
                 start(self._work(reconciler))
@@ -292,13 +295,13 @@ class Operator:
         )
 
     def _leads(self, namespace: str) -> bool:
-        return self._lead.leads(namespace)
+        return self._handover.is_ready(namespace) and self._lead.leads(namespace)
 
     def _share(self) -> float:
         return len(self._lead.terms) / SLOTS
 
     def _take_over(self, lost: frozenset[int], gained: frozenset[int]) -> None:
-        """Forget what must not be believed of what somebody else led meanwhile, and look at all that is led now."""
+        """Forget what must not be believed of what others may lead now, and look at all that came to be led."""
 
         def is_lost(namespace: str) -> bool:
             return slot_of(namespace) in lost
@@ -308,7 +311,8 @@ class Operator:
         self._rollouts.lead(leading=leading, is_lost=is_lost)
         if self._reconciler is not None:
             self._reconciler.forget_fresh(is_lost)
-        self._look_at(key for key in self._claims.keys() if slot_of(key.namespace) in gained)  # noqa: SIM118 - not a mapping
+        keys = self._claims.keys()
+        self._look_at(key for key in keys if slot_of(key.namespace) in gained)
         self._look_for_orphans()
 
     def _look_at(self, keys: Iterable[RuntimeKey]) -> None:
@@ -317,7 +321,8 @@ class Operator:
 
     def _look_for_orphans(self) -> None:
         for runtimes in self._runtimes.values():
-            self._look_at(key for key in runtimes.keys() if not self._claims.of(key))  # noqa: SIM118 - not a mapping
+            keys = runtimes.keys()
+            self._look_at(key for key in keys if not self._claims.of(key))
 
     async def _sweep(self) -> None:
         """Look for what nobody claims: once everything has been listed, and now and then."""
@@ -332,7 +337,7 @@ class Operator:
             key = await self._queue.get()
             try:
                 # Whoever comes to lead a namespace looks at all of it, so what is not led now is left alone.
-                if not self._stopping.is_set() and self._lead.leads(key.namespace):
+                if not self._stopping.is_set() and self._leads(key.namespace):
                     await self._look(reconciler, key)
             finally:
                 self._queue.done(key)

@@ -40,6 +40,7 @@ _FEW_SECONDS: Final = 60.0
 _MANY_SECONDS: Final = 300.0
 """How often the caches are compared with lists. What there is little of is mostly decisive."""
 _RETRY_SECONDS: Final = 10.0
+_SOON_SECONDS: Final = 0.5
 _SETTLE_SECONDS: Final = 5.0
 """After a listing was noticed: kopf lists page by page, and one list of ours is enough."""
 _DEAF_SECONDS: Final = 300.0
@@ -108,6 +109,12 @@ class Sources:
             while not await self._list(source):
                 await asyncio.sleep(delay * random.uniform(0.9, 1.1))  # noqa: S311 - spreads load
                 delay = min(delay * 2, 15)
+
+    async def compare_all(self) -> None:
+        """Have everything at least as it is at this moment, trying until that works."""
+        for source in self._caches:
+            while not await self._compare(source):  # noqa: ASYNC110 - nobody else knows
+                await asyncio.sleep(_SOON_SECONDS)
 
     async def watch(self) -> None:
         """Run kopf until :meth:`stop`; raise what it cannot go on after.
