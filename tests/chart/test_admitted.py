@@ -3,7 +3,10 @@
 On a control plane of the tests' own: the chart's CRDs are what is tested, and kinds for monitoring are needed.
 """
 
+import shutil
+import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +26,39 @@ MONITORING = "github.com/prometheus-operator/prometheus-operator"
 
 
 @pytest.fixture(scope="module")
-def knowing(own_cluster: OwnCluster, renderer: Helm) -> OwnCluster:
-    """A control plane that knows our kinds and those of monitoring."""
+def monitored(own_cluster: OwnCluster) -> OwnCluster:
+    """A control plane that knows the kinds of monitoring, and has the namespaces that values name."""
     shipped = binaries.sources("monitoring", MONITORING) / "example/prometheus-operator-crd"
     for kind in ("servicemonitors", "podmonitors", "prometheusrules"):
         own_cluster.kubectl("create", "-f", str(shipped / f"monitoring.coreos.com_{kind}.yaml"))
-    own_cluster.kubectl("create", "-f", "-", stdin=to_json(*render(renderer).all("CustomResourceDefinition")))
-    own_cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        own_cluster.kubectl("wait", "--for=create", "crd", f"{kind}.monitoring.coreos.com", "--timeout=60s")
+        wait_for(partial(knows, own_cluster, f"{kind}.monitoring.coreos.com"), what=f"{kind} are served")
     for namespace in ("ns", "blue", "green"):
         own_cluster.kubectl("create", "namespace", namespace)
     return own_cluster
+
+
+@pytest.fixture
+def knowing(monitored: OwnCluster, renderer: Helm) -> OwnCluster:
+    """One that knows our kinds as well, which other tests here take away."""
+    definitions = render(renderer).all("CustomResourceDefinition")
+    monitored.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=to_json(*definitions))
+    wait_until_known(monitored)
+    return monitored
+
+
+def knows(cluster: Cluster, kind: str) -> bool:
+    """Whether the API server serves the kind, which is a moment later than it says."""
+    try:
+        cluster.kubectl("get", kind)
+    except subprocess.CalledProcessError:
+        return False
+    return True
+
+
+def wait_until_known(cluster: Cluster) -> None:
+    for kind in ("sandboxes.sandkeeper.dev", "agentsandboxpolicies.sandkeeper.dev"):
+        wait_for(partial(knows, cluster, kind), what=f"{kind} are served")
 
 
 @pytest.mark.parametrize("values", sorted(path.stem for path in VALUES.glob("*.yaml")))
@@ -79,8 +105,9 @@ def bare(own_cluster: OwnCluster) -> Iterator[OwnCluster]:
 
 def remove_crds(cluster: Cluster) -> None:
     cluster.kubectl(
-        *("delete", "crd", "--ignore-not-found", "--timeout=60s"),
+        *("delete", "crd", "--ignore-not-found", "--timeout=240s"),
         *("sandboxes.sandkeeper.dev", "agentsandboxpolicies.sandkeeper.dev"),
+        seconds=300,
     )
 
 
@@ -95,7 +122,6 @@ def test_crds_come_with_the_release_and_stay_or_go_as_the_values_say(
 ) -> None:
     # Nothing runs here: the control plane has no node.
     helm_here.run("install", "sk", str(CHART), "--set", f"crds.keep={str(keep).lower()}")
-    bare.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
     wait_for(lambda: apply_sandbox(bare), what="Sandboxes can be made")
 
     said = helm_here.run("uninstall", "sk")
@@ -118,8 +144,6 @@ def apply_sandbox(cluster: Cluster) -> bool:
 
 
 def test_an_upgrade_upgrades_the_crds(bare: OwnCluster, helm_here: Helm, tmp_path: Path) -> None:
-    import shutil
-
     older = tmp_path / "sandkeeper"
     shutil.copytree(CHART, older)
     path = older / "files/crds/sandboxes.yaml"
