@@ -5,7 +5,7 @@ who may write; these are one order, whoever saw what and when.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from support.proxy import Write
@@ -18,11 +18,11 @@ UNLED = frozenset({"leases", "events"})
 
 @dataclass(frozen=True)
 class Reign:
-    """From this version on, until that of the next, these have the say."""
+    """What holds from this version on, until that of the next."""
 
     version: int
-    holders: Mapping[str, str]
-    """By namespace. Where there is none, nobody may write."""
+    holder_in: Callable[[str], str | None]
+    """Who has the say in a namespace; None: nobody may write there."""
 
 
 def usurpations(writes: Mapping[str, Iterable[Write]], reigns: Sequence[Reign]) -> list[str]:
@@ -37,7 +37,7 @@ def _usurpations(writes: Mapping[str, Iterable[Write]], reigns: Sequence[Reign])
             if write.resource in UNLED or not write.version:
                 continue
             place = bisect_right(versions, write.version) - 1
-            holder = reigns[place].holders.get(write.namespace) if place >= 0 else None
+            holder = reigns[place].holder_in(write.namespace) if place >= 0 else None
             if holder != writer:
                 what = f"{write.verb} {write.resource} {write.namespace}/{write.name}"
                 yield f"{writer} made version {write.version} ({what}), and {holder or 'nobody'} had the say there"

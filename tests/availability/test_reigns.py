@@ -4,9 +4,9 @@ from availability.reigns import Reign, usurpations
 from support.proxy import Write
 
 REIGNS = [
-    Reign(10, {"a": "first", "b": "second"}),
-    Reign(20, {"b": "second"}),
-    Reign(30, {"a": "second", "b": "second"}),
+    Reign(10, {"a": "first", "b": "second"}.get),
+    Reign(20, {"b": "second"}.get),
+    Reign(30, {"a": "second", "b": "second"}.get),
 ]
 
 

@@ -122,16 +122,14 @@ def is_shared(crew: Crew, replicas: list[Replica]) -> bool:
 
 def reigns(crew: Crew) -> list[Reign]:
     """Who had which namespace, version by version."""
-    result = []
-    for record in records(crew):
+
+    def reign(record: Json) -> Reign:
         found = shares_in(crew, record)
-        holders = {
-            place.namespace: found[slot_of(place.namespace)]
-            for place in crew.places
-            if slot_of(place.namespace) in found
-        }
-        result.append(Reign(int(record["metadata"]["resourceVersion"]), holders))
-    return result
+        return Reign(
+            int(record["metadata"]["resourceVersion"]), lambda namespace: found.get(slot_of(namespace))
+        )
+
+    return [reign(record) for record in records(crew)]
 
 
 def moved(before: Mapping[int, str], after: Mapping[int, str]) -> set[int]:

@@ -10,6 +10,7 @@ import pytest
 
 from availability.crew import RELEASE, Crew, Replica, assemble, eventually
 from availability.reigns import Reign
+from chaos.client import Json
 from support.cluster import Cluster
 from support.helm import Helm
 from support.nodes import FakeNodesFactory
@@ -37,12 +38,13 @@ def rights(
 
 def reigns(crew: Crew) -> list[Reign]:
     """Who had the lease, version by version."""
-    found = []
-    for lease in crew.leases:
+
+    def reign(lease: Json) -> Reign:
         holder = crew.replica_of(lease["spec"].get("holderIdentity") or "")
-        holders = {place.namespace: holder.name for place in crew.places} if holder else {}
-        found.append(Reign(int(lease["metadata"]["resourceVersion"]), holders))
-    return found
+        name = holder.name if holder is not None else None
+        return Reign(int(lease["metadata"]["resourceVersion"]), lambda _: name)
+
+    return [reign(lease) for lease in crew.leases]
 
 
 def leader(crew: Crew) -> Replica | None:
