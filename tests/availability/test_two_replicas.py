@@ -11,6 +11,7 @@ import pytest
 from availability.crew import RELEASE, Crew, Replica, assemble, eventually
 from availability.reigns import Reign
 from chaos.client import Json
+from sandkeeper.cluster.leases import LEASE_SECONDS, RETRY_SECONDS
 from support.cluster import Cluster
 from support.helm import Helm
 from support.nodes import FakeNodesFactory
@@ -19,7 +20,8 @@ from testbed import progress
 
 pytestmark = [pytest.mark.cluster]
 
-TAKEOVER_SECONDS = 15
+TAKEOVER_SECONDS = 30
+"""Twice what is promised, for a machine that does much else; what it took is said, and is in the documents."""
 AFTER_SECONDS = 6
 """How long users go on once the other leads, and again once the first is back."""
 
@@ -109,4 +111,4 @@ async def test_who_ends_in_order_hands_over_at_once(
         await asyncio.sleep(AFTER_SECONDS)
         await crew.rest()
         assert crew.complaints(reigns(crew)) == []
-        assert wrote - ended < TAKEOVER_SECONDS / 2, "it did not wait for the lease to expire"
+        assert wrote - ended < LEASE_SECONDS - RETRY_SECONDS, "it did not wait for the lease to expire"
