@@ -1,9 +1,13 @@
 """What is compared at the end of a whole run: what the chart grants, and what operators asked the API server for."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import execnet
 import pytest
 
 from support.helm import Helm
@@ -50,7 +54,8 @@ def test_an_api_server_that_writes_nothing_down_proves_nothing() -> None:
 
 def test_what_several_processes_saw_is_put_together() -> None:
     one, other = record({GET, PATCH}, {GET}), record({GET, PATCH}, {PATCH}, {EXEC})
-    told = Record.parse(json.loads(json.dumps(other.to_json())))
+    # As pytest-xdist carries it, which takes no class of ours.
+    told = Record.parse(execnet.loads(execnet.dumps(other.to_json())))
     assert told == other
     assert one | told == record({GET, PATCH}, {GET, PATCH}, {EXEC})
 
@@ -76,6 +81,67 @@ def test_a_log_is_read_for_one_user() -> None:
     ]
     allowed, refused = read_log(lines, user="us")
     assert (set(allowed), set(refused)) == ({GET, PATCH}, {EXEC})
+
+
+PROJECT = {
+    "pytest.ini": "[pytest]\ntestpaths = .\n",
+    "conftest.py": """
+import os
+import pytest
+from support import rights
+from support.rights import *
+
+@pytest.fixture(scope="session", autouse=True)
+def told(pytestconfig):
+    yield
+    granted = [rights.Right("", "pods", verb) for verb in ("get", "list")]
+    used = [right for right in granted if right.verb in os.environ["USED"]]
+    rights._note(pytestconfig, rights.Record(frozenset(granted), frozenset(used)))
+
+for hook in ("pytest_testnodedown", "pytest_sessionfinish", "pytest_terminal_summary"):
+    globals()[hook] = getattr(rights, hook)
+rights.EXCUSED.clear()
+""",
+    "test_some.py": "def test_one(): pass\ndef test_two(): pass\n",
+}
+"""A project of two tests, whose operators are granted two rights."""
+
+
+@pytest.mark.parametrize(
+    ("used", "arguments", "fails"),
+    [
+        ("get list", ["-n", "2"], False),
+        ("get", ["-n", "2"], True),
+        ("get", ["-n", "0"], True),
+        ("get", ["-n", "2", "-m", "not nightly"], True),
+        ("get", ["-n", "2", "-k", "one"], False),
+        ("get", ["-n", "0", "test_some.py"], False),
+        ("get", ["-n", "0", "-m", "cluster"], False),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_whole_run_fails_and_a_chosen_part_does_not(
+    tmp_path: Path, used: str, arguments: list[str], *, fails: bool
+) -> None:
+    for name, text in PROJECT.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments],
+        cwd=tmp_path,
+        env=os.environ | {"USED": used, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = "Granted and never used in the whole run: list pods; take it out of the chart"
+    assert (said in done.stdout) is fails, done.stdout + done.stderr
+    assert (done.returncode == pytest.ExitCode.TESTS_FAILED) is fails, done.stdout + done.stderr
+
+
+def test_a_run_of_which_nobody_tells_anything_proves_nothing() -> None:
+    (said,) = complaints(None)
+    assert "compared with nothing" in said
+    assert complaints(Record()) == [], "somebody else's cluster"
 
 
 @pytest.mark.timeout(900)  # Helm may have to be built

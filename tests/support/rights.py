@@ -54,6 +54,8 @@ EXCUSED: Mapping[Right, str] = {
 """What is granted and may never be used here, with the reason."""
 
 
+_KINDS = ("granted", "used", "refused")
+_NOBODY = "No process of the run told what its operators asked for: what is granted was compared with nothing"
 _SILENT = (
     "The API server wrote down no request of the operators: take the test bed down (make cluster-down), for it was "
     "started by older sources"
@@ -80,15 +82,14 @@ class Record:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Write it as one process tells it another."""
-        return {name: value if name == "silent" else sorted(value) for name, value in vars(self).items()}
+        """Write it as one process tells it another, which takes nothing but plain lists."""
+        rights = {name: [list(right) for right in sorted(getattr(self, name))] for name in _KINDS}
+        return {**rights, "silent": self.silent}
 
     @classmethod
     def parse(cls, read: Mapping[str, Any]) -> "Record":
         """Read what :meth:`to_json` wrote."""
-        granted, used, refused = (
-            frozenset(Right(*each) for each in read[name]) for name in ("granted", "used", "refused")
-        )
+        granted, used, refused = (frozenset(Right(*each) for each in read[name]) for name in _KINDS)
         return cls(granted, used, refused, silent=read["silent"])
 
 
@@ -104,8 +105,12 @@ def granted_by(roles: Iterable[Object]) -> frozenset[Right]:
     )
 
 
-def complaints(record: Record, *, excused: Collection[Right] = EXCUSED) -> list[str]:
-    """Compare what was granted with what was asked for; return what is wrong, in words."""
+def complaints(record: Record | None, *, excused: Collection[Right] = EXCUSED) -> list[str]:
+    """Compare what was granted with what was asked for; return what is wrong, in words. None: nobody told anything."""
+    if record is None:
+        return [_NOBODY]
+    if not record.granted:
+        return []  # another's cluster, whose API server tells nobody what it was asked for
     if record.silent:
         return [_SILENT]
     unused = record.granted - record.used - frozenset(excused)
@@ -175,8 +180,8 @@ def operator_kubeconfig(
     roles = roles_of_the_operator(renderer, release="test")
     with account_with(cluster, roles, tmp_path_factory.mktemp("operator")) as (name, kubeconfig):
         yield kubeconfig
-        if cluster.known.provider is Provider.LOCAL:
-            _note(pytestconfig, _looked_up(cluster, name, granted_by(roles)))
+        ours = cluster.known.provider is Provider.LOCAL
+        _note(pytestconfig, _looked_up(cluster, name, granted_by(roles)) if ours else Record())
 
 
 @contextmanager
@@ -287,20 +292,16 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Tell whoever distributes the run what was seen here; where it all comes together, judge."""
     config = session.config
     record = config.stash.get(_RECORD, None)
-    if record is None:
-        return
     if hasattr(config, "workeroutput"):
-        cast("dict[str, Any]", config.workeroutput)["rights"] = record.to_json()
+        if record is not None:
+            cast("dict[str, Any]", config.workeroutput)["rights"] = record.to_json()
     elif exitstatus == pytest.ExitCode.OK and is_whole(config) and complaints(record):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """Say what is wrong with the rights."""
-    record = config.stash.get(_RECORD, None)
-    if record is None or not is_whole(config):
-        return
-    found = complaints(record)
+    found = complaints(config.stash.get(_RECORD, None)) if is_whole(config) else []
     if found:
         terminalreporter.section("rights of the operator", red=True, bold=True)
         for complaint in found:
