@@ -4,7 +4,7 @@ import json
 import subprocess
 import threading
 from contextlib import contextmanager
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -38,8 +38,8 @@ class Listener:
         try:
             for line in self._answer:
                 self.events.append(json.loads(line))
-        except OSError:
-            pass
+        except (OSError, ValueError, AttributeError, HTTPException):
+            pass  # it is cut in the middle, and closed here at the same moment
         self.over.set()
 
     def names(self) -> list[str]:
