@@ -2,7 +2,8 @@
 
 Each process of a test run makes a service account of its own with the chart's rights, for all operators of its tests.
 So what is missing fails the tests that need it. The API server writes down what these accounts ask for; when all tests
-have been run, what was asked for is compared with what was granted, and a difference fails the run.
+have been run, what was asked for is compared with what was granted. What was refused fails the run; what was granted and
+never used is told at its end.
 """
 
 import json
@@ -295,7 +296,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if hasattr(config, "workeroutput"):
         if record is not None:
             cast("dict[str, Any]", config.workeroutput)["rights"] = record.to_json()
-    elif exitstatus == pytest.ExitCode.OK and is_whole(config) and complaints(record):
+    elif exitstatus == pytest.ExitCode.OK and is_whole(config) and record.refused:
+        # What was never used is told, and fails nothing: some of it is asked for in a race only.
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
