@@ -48,7 +48,7 @@ def test_an_excuse_holds_only_as_long_as_it_is_needed() -> None:
 
 
 def test_an_api_server_that_writes_nothing_down_proves_nothing() -> None:
-    (said,) = complaints(Record(frozenset({GET}), silent=True))
+    (said,) = complaints(record({GET}, set()))
     assert "make cluster-down" in said
 
 

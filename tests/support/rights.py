@@ -2,8 +2,8 @@
 
 Each process of a test run makes a service account of its own with the chart's rights, for all operators of its tests.
 So what is missing fails the tests that need it. The API server writes down what these accounts ask for; when all tests
-have been run, what was asked for is compared with what was granted. What was refused fails the run; what was granted and
-never used is told at its end.
+have been run, what was asked for is compared with what was granted. What was refused and what was granted and never
+used both fail the run.
 """
 
 import json
@@ -70,8 +70,6 @@ class Record:
     granted: frozenset[Right] = frozenset()
     used: frozenset[Right] = frozenset()
     refused: frozenset[Right] = frozenset()
-    silent: bool = False
-    """Whether the API server wrote nothing down: there is nothing to compare with."""
 
     def __or__(self, other: "Record") -> "Record":
         """Put together what two processes have seen."""
@@ -79,19 +77,17 @@ class Record:
             self.granted | other.granted,
             self.used | other.used,
             self.refused | other.refused,
-            self.silent or other.silent,
         )
 
     def to_json(self) -> dict[str, Any]:
         """Write it as one process tells it another, which takes nothing but plain lists."""
-        rights = {name: [list(right) for right in sorted(getattr(self, name))] for name in _KINDS}
-        return {**rights, "silent": self.silent}
+        return {name: [list(right) for right in sorted(getattr(self, name))] for name in _KINDS}
 
     @classmethod
     def parse(cls, read: Mapping[str, Any]) -> "Record":
         """Read what :meth:`to_json` wrote."""
         granted, used, refused = (frozenset(Right(*each) for each in read[name]) for name in _KINDS)
-        return cls(granted, used, refused, silent=read["silent"])
+        return cls(granted, used, refused)
 
 
 def granted_by(roles: Iterable[Object]) -> frozenset[Right]:
@@ -112,7 +108,7 @@ def complaints(record: Record | None, *, excused: Collection[Right] = EXCUSED) -
         return [_NOBODY]
     if not record.granted:
         return []  # another's cluster, whose API server tells nobody what it was asked for
-    if record.silent:
+    if not record.used:
         return [_SILENT]
     unused = record.granted - record.used - frozenset(excused)
     refused = sorted(record.refused)
@@ -261,7 +257,7 @@ def _looked_up(cluster: Cluster, account: str, granted: frozenset[Right]) -> Rec
             allowed, denied = read_log(lines, user=user)
         used |= allowed
         refused |= denied
-    return Record(granted, frozenset(used), frozenset(refused), silent=not used)
+    return Record(granted, frozenset(used), frozenset(refused))
 
 
 def _note(config: pytest.Config, record: Record) -> None:
@@ -296,8 +292,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if hasattr(config, "workeroutput"):
         if record is not None:
             cast("dict[str, Any]", config.workeroutput)["rights"] = record.to_json()
-    elif exitstatus == pytest.ExitCode.OK and is_whole(config) and record.refused:
-        # What was never used is told, and fails nothing: some of it is asked for in a race only.
+    elif exitstatus == pytest.ExitCode.OK and is_whole(config) and complaints(record):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
