@@ -16,6 +16,7 @@ import subprocess
 import tarfile
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,14 +103,12 @@ def registry_has(engine: str, image: str) -> bool:
 
 
 def check_base(engine: str) -> str | None:
-    """Say what is wrong with an engine's base image, if anything is."""
-    client = docker.DockerClient(base_url=engine, timeout=_REGISTRY_SECONDS)
+    """Say what is wrong with an engine's base image, if anything is: the engine may not even answer."""
     try:
-        client.images.get(BASE)
+        with closing(docker.DockerClient(base_url=engine, timeout=_REGISTRY_SECONDS)) as client:
+            client.images.get(BASE)
     except (DockerException, OSError) as error:
         return str(error)
-    finally:
-        client.close()
     return None
 
 
