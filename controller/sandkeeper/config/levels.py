@@ -57,6 +57,11 @@ CONCATENATED: Final = frozenset({"binds", "mounts"})
 MERGED: Final = frozenset({"env", "ulimits"})
 """Fields of whose entries each level replaces those that it names."""
 
+# What is merged is put into a copy of nothing: constructing a model looks up every default each time.
+_NO_CONTAINER: Final = ContainerTemplate()
+_NO_POD: Final = PodTemplate()
+_NO_WORKSPACE: Final = Workspace()
+
 T = TypeVar("T")
 
 
@@ -154,7 +159,7 @@ def merge_containers(containers: Iterable[SandboxContainer | None]) -> Container
                 merged[name] = {**merged.get(name, {}), **value}
             else:
                 merged[name] = value
-    return ContainerTemplate.model_construct(**merged)
+    return _NO_CONTAINER.model_copy(update=merged)
 
 
 def merge_pods(pods: Iterable[PodTemplate | None]) -> PodTemplate:
@@ -163,7 +168,7 @@ def merge_pods(pods: Iterable[PodTemplate | None]) -> PodTemplate:
     for pod in pods:
         for name, value in _said(pod):
             merged[name] = [*merged.get(name, ()), *value] if name in CONCATENATED else value
-    return PodTemplate.model_construct(**merged)
+    return _NO_POD.model_copy(update=merged)
 
 
 def merge_workspaces(workspaces: Iterable[Workspace | None]) -> Workspace:
@@ -171,7 +176,7 @@ def merge_workspaces(workspaces: Iterable[Workspace | None]) -> Workspace:
     merged: dict[str, Any] = {}
     for workspace in workspaces:
         merged |= dict(_said(workspace))
-    return Workspace.model_construct(**merged)
+    return _NO_WORKSPACE.model_copy(update=merged)
 
 
 def _said(section: Spec | None) -> Iterator[tuple[str, Any]]:
