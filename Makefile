@@ -71,6 +71,7 @@ generated: venv ## Check that what is generated from the models is what they gen
 	@$(BIN)/python -m sandkeeper.api.reference --check docs/reference
 	@$(BIN)/python -m sandkeeper.cli.reference --check docs/reference
 	@$(BIN)/python -m manifests.values_schema --check charts/sandkeeper
+	@$(BIN)/python -m manifests.values_reference --check docs/reference
 	@$(BIN)/python -m dashboards --check $(DASHBOARDS)
 docs: venv ## Build the site of the documents into build/docs; what leads nowhere is an error
 	@rm -rf build/docs
@@ -78,13 +79,14 @@ docs: venv ## Build the site of the documents into build/docs; what leads nowher
 check: lint types contracts generated docs ## All checks that need no cluster
 
 .PHONY: crds reference
-crds: venv reference ## Generate the CRDs, their reference and the schema of the chart's values from the models
+crds: venv reference ## Generate the CRDs, the references and the schema of the chart's values from the models
 	@$(BIN)/python -m sandkeeper.api.crd --write crds
 	@$(BIN)/python -m sandkeeper.api.crd --write charts/sandkeeper/files/crds
 	@$(BIN)/python -m manifests.values_schema --write charts/sandkeeper
-reference: venv ## Generate the references of the resources and of the metrics
+reference: venv ## Generate the references: resources, reasons, configuration, metrics, the chart's values
 	@$(BIN)/python -m sandkeeper.api.reference --write docs/reference
 	@$(BIN)/python -m sandkeeper.cli.reference --write docs/reference
+	@$(BIN)/python -m manifests.values_reference --write docs/reference
 
 .PHONY: manifests
 manifests: venv ## Generate the manifests for those who do without Helm from the chart

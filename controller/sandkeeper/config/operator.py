@@ -67,11 +67,11 @@ class Ceilings(Spec):
     """
 
     bind_roots: tuple[AbsolutePath, ...] = ()
-    """Host directories below which binds may lie."""
+    """Host directories below which binds may lie, and `hostPath` workspaces on the nodes."""
     networks: tuple[str, ...] = ()
     """Docker networks that may be named, besides `none`."""
     users: tuple[UserNumber, ...] = ()
-    """User ids below 1 that may be named, as text: `"0"` allows root."""
+    """User ids below 1 that may be named, as text: `"0"` allows root, and the group of root."""
     capabilities: tuple[str, ...] = ()
     """Capabilities that a policy may leave undropped; `ALL` is every one."""
     apparmor_profiles: tuple[str, ...] = ()
@@ -81,17 +81,24 @@ class Ceilings(Spec):
     gpus: bool = False
     """Whether GPUs may be given."""
     gpu_resources: tuple[str, ...] = ()
-    """Resources that may be named as GPUs of Pods, besides `nvidia.com/gpu`: device plugins offer other things too."""
+    """What a policy may ask for as GPUs of Pods, besides `nvidia.com/gpu`. Device plugins offer other things in the
+    same way, so each is named."""
     egress: tuple[Reachable, ...] = ()
-    """What Pods may reach at the very most: `dns`, `internet`, and networks such as `192.0.2.0/24`."""
+    """What Pods may reach at the very most: `dns` (of the cluster), `internet`, and networks such as `10.1.0.0/16`,
+    within which policies may name theirs. DNS servers that a policy names for Pods with `egress.dns` have to lie in
+    such a network too."""
     images: tuple[ImagePattern, ...] | None = None
-    """Images that may be run: full names, or beginnings that end in `*`. None: any."""
+    """Images that may be run: full names, or beginnings that end in `*`; not set: any. The built-in image and what
+    `imageFallback` runs are among them. Compared as they are written, so `debian:12` is not
+    `docker.io/library/debian:12`. End a beginning with `/` before the `*`, or it is also the beginning of names that
+    others may register."""
     memory: ContainerMemory | None = None
-    """Largest memory limit, and the one of whoever states none. Swap is not counted."""
+    """Largest memory limit, and the limit of whoever states none; not set: any. Swap is not counted."""
     cpus: Cpus | None = None
-    """Largest CPU limit in cores, and the one of whoever states none."""
+    """Largest CPU limit in cores, and the limit of whoever states none; not set: any."""
     pids_limit: Annotated[int, Field(ge=1, le=4_194_304)] | None = None
-    """Most processes of a container, and the limit of whoever states none. Pods have no such limit of their own."""
+    """Largest pidsLimit of a Docker container, and the limit of whoever states none; not set: any. Pods have no such
+    limit: set `podPidsLimit` in the nodes' kubelets."""
 
 
 class DockerSettings(Spec):
@@ -108,16 +115,17 @@ class DockerSettings(Spec):
     setup_workers: Annotated[int, Field(ge=1, le=64)] = 8
     """setupCommands at once, in a pool of their own."""
     sweep_seconds: Annotated[int, Field(ge=1)] = 300
-    """How often everything is listed to find what the event stream missed."""
+    """How often everything is listed, to find what the event stream missed and what nobody claims."""
 
 
 class PodSettings(Spec):
     """How the operator deals with Pods."""
 
     network_policy_enforced: bool = False
-    """The installer states that the cluster enforces NetworkPolicies; it cannot be seen from inside."""
+    """The installer states that the cluster enforces NetworkPolicies; it cannot be seen from inside. While it is not
+    stated, `NetworkIsolated` is Unknown, and a policy with `limits.requireNetworkIsolation` gets no Pods."""
     setup_workers: Annotated[int, Field(ge=1, le=256)] = 16
-    """setupCommands at once."""
+    """setupCommands in Pods at once."""
 
 
 class RemovalRate(Spec):
@@ -133,14 +141,15 @@ class TracingSettings(Spec):
     """Whether passes are traced. Where to, the variables of the environment that OpenTelemetry defines say."""
 
     enabled: bool = False
-    """Also where no such variable says where to send them; then it is to this host."""
+    """Traces also where no such variable says where to send them; then it is to this host."""
 
 
 class ShardingSettings(Spec):
     """Whether several operators of one installation work at the same time."""
 
     enabled: bool = False
-    """Each has a share of the namespaces then. Otherwise one works, and the others wait to take its place."""
+    """Each has a share of the namespaces then. Otherwise one works, and the others wait to take its place. Operators of
+    both kinds never work at once: who comes later waits."""
 
 
 class Removals(StrEnum):
@@ -154,27 +163,36 @@ class OperatorConfig(Spec):
     """The operator's configuration file."""
 
     namespace: str = "sandkeeper-system"
-    """Where the operator is installed; a `default` policy there serves namespaces that have none."""
+    """Where the operator is installed. Its lease is there, and a policy `default` there serves namespaces that have
+    none."""
     release: str = "sandkeeper"
-    """Name of the installation; two in one namespace need two."""
+    """Name of the installation; two in one namespace need two. Part of the installation's id."""
     watch_namespaces: tuple[str, ...] = ()
-    """The namespaces that this operator serves; none named: all."""
+    """The namespaces that this operator serves; none named: all. Where its own is not among them, an edit of the policy
+    `default` there is found within a minute."""
     default_backend: Backend = Backend.DOCKER
+    """Where policies do not say."""
     backends: tuple[Backend, ...] = (Backend.DOCKER,)
     """Which backends this operator serves."""
     ceilings: Ceilings = Ceilings()
+    """What stands above all policies."""
     docker: DockerSettings = DockerSettings()
+    """The Docker engine, where it is served."""
     pod: PodSettings = PodSettings()
+    """Pods, where they are served."""
     removals: Removals = Removals.ALLOWED
-    """Forbidden: nothing is pruned, replaced, swept or deleted but what users delete, stop or ask to be new."""
+    """`forbidden`: nothing is pruned, replaced, swept or deleted but what users delete, stop or ask to be new."""
     replacements: RemovalRate = RemovalRate()
-    """Slow: a policy that was edited by mistake should not have reached everybody before somebody sees it."""
+    """Replacements. Slow, so that a policy that was edited by mistake has not reached everybody before somebody sees
+    it."""
     prunes: RemovalRate = RemovalRate(per_minute=1200, burst=100)
-    """Quick: nobody uses what is pruned, and nothing takes its place."""
+    """Prunes. Quick: nobody uses what is pruned, and nothing takes its place."""
     workers: Annotated[int, Field(ge=1, le=256)] = 16
     """Keys worked on at once."""
     sharding: ShardingSettings = ShardingSettings()
+    """How several operators of the installation share the work."""
     tracing: TracingSettings = TracingSettings()
+    """Traces of passes."""
 
     @field_validator("ceilings")
     @classmethod
