@@ -7,7 +7,7 @@ import pytest
 
 from api.walking import fields
 from sandkeeper.api import crd, generated, reference
-from sandkeeper.api.conditions import ConditionType, Phase
+from sandkeeper.api.conditions import ConditionType, Phase, Reason
 from sandkeeper.api.crd import POLICY, SANDBOX, Resource
 from sandkeeper.api.names import Annotation
 
@@ -81,3 +81,19 @@ def test_the_words_of_a_sandbox_are_there(name: str) -> None:
 def test_annotations_and_conditions_are_explained(name: str) -> None:
     row = next(line for line in page(SANDBOX).splitlines() if line.startswith(f"| `{name}` |"))
     assert row.split("|")[2].strip()
+
+
+def test_every_reason_is_told_once_with_its_meaning() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", reference.files()["reasons.md"], re.MULTILINE)
+    assert sorted(name for name, _ in rows) == sorted(Reason)
+    assert all(meaning.endswith((".", "?")) for _, meaning in rows)
+
+
+def test_reasons_are_grouped_by_what_they_are_said_of() -> None:
+    text = reference.files()["reasons.md"]
+    groups = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL))
+    assert "`Running`" in groups["Ready is True"]
+    assert "`Idle`" in groups["Ready is False: on the way, or at rest"]
+    assert "`EngineUnreachable`" in groups["Ready is Unknown"]
+    assert "`NewerEpoch`" in groups["Drifted is True"]
+    assert "`RollingOut`" in groups["Of a policy"]

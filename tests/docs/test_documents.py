@@ -1,14 +1,11 @@
-"""What the documents say is true: commands run, links lead somewhere, every reason and every setting is told."""
+"""What the documents say is true: commands run, links lead somewhere, targets are there."""
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sandkeeper.api.conditions import Reason
-from sandkeeper.config.operator import OperatorConfig
 from support.operator import OperatorProcess, Sandboxes
 
 ROOT = Path(__file__).parents[2]
@@ -31,24 +28,6 @@ def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
         if not target.startswith("http"):
             assert (document.parent / target).exists(), target
-
-
-def test_every_reason_is_told() -> None:
-    told = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs/reference/reasons.md").read_text(), re.MULTILINE))
-    assert told == {reason.value for reason in Reason}
-
-
-def test_every_setting_of_the_operator_is_told() -> None:
-    text = (ROOT / "docs/reference/operator.md").read_text().partition("\n## ")[0]
-
-    def names(model: type, prefix: str = "") -> Iterator[str]:
-        for field in model.model_fields.values():  # type: ignore[attr-defined]
-            if hasattr(field.annotation, "model_fields"):
-                yield from names(field.annotation, f"{prefix}{field.alias}.")
-            else:
-                yield f"{prefix}{field.alias}"
-
-    assert set(re.findall(r"^\| `([\w.]+)`", text, re.MULTILINE)) == set(names(OperatorConfig))
 
 
 def test_every_target_that_is_named_is_there() -> None:
