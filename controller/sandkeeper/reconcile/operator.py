@@ -10,23 +10,20 @@ import contextlib
 import gc
 import logging
 import os
-import random
 import signal
 import socket
-import time
 from collections.abc import Coroutine, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import uuid4
 
 from sandkeeper import __version__
-from sandkeeper.api.errors import SandkeeperError
 from sandkeeper.api.names import Label
 from sandkeeper.api.policy import Backend
-from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, NotFound
+from sandkeeper.cluster.api import ApiError, KubeApi
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.events import EventPoster
-from sandkeeper.cluster.leadership import AlwaysLeader, Lead, Leadership, NotLeader
+from sandkeeper.cluster.leadership import AlwaysLeader, Lead, Leadership
 from sandkeeper.cluster.resources import NAMESPACES
 from sandkeeper.cluster.sharding import Sharding
 from sandkeeper.cluster.slots import SLOTS, slot_of
@@ -52,11 +49,11 @@ from sandkeeper.reconcile.removals import RemovalBudget
 from sandkeeper.reconcile.rollouts import Rollouts
 from sandkeeper.reconcile.sources import Sources
 from sandkeeper.reconcile.tally import Tally
+from sandkeeper.reconcile.workers import Workers
 from sandkeeper.runtimes.docker import DockerRuntimes
 from sandkeeper.runtimes.pod.backend import PodRuntimes
 from sandkeeper.runtimes.protocol import Runtimes
 from sandkeeper.telemetry.health import HealthServer
-from sandkeeper.telemetry.logs import reconciling
 from sandkeeper.telemetry.metrics import Metrics
 from sandkeeper.telemetry.tracing import tracer
 
@@ -68,8 +65,6 @@ _REQUESTS: Final = 64
 """Connections to the API server at once, besides those of watches, which keep theirs."""
 _WATCHED_KINDS: Final = 6
 """At most. Each is watched in each namespace that is named, or once in all."""
-_FIRST_RETRY: Final = 0.25
-_LONGEST_RETRY: Final = 60.0
 
 
 def _now() -> datetime:
@@ -136,7 +131,6 @@ class Operator:
         )
         self._runtimes: Mapping[Backend, Runtimes] = {}
         self._stopping = asyncio.Event()
-        self._retries: dict[RuntimeKey, int] = {}
         self._seeking: asyncio.Task[None] | None = None
         self._reconciler: Reconciler | None = None
         self._tracer = tracer(enabled=config.tracing.enabled, version=__version__)
@@ -268,8 +262,9 @@ class Operator:
             start(self._handover.run())
             self._seeking = start(self._lead.run(self._handover.change))
             start(self._sweep())
+            workers = self._make_workers(reconciler)
             for _ in range(self._config.workers):
-                start(self._work(reconciler))
+                start(workers.work())
 
     def _make_reconciler(self) -> Reconciler:
         keeper = Keeper(api=self._api, claims=self._claims, events=self._events, lead=self._lead)
@@ -292,6 +287,18 @@ class Operator:
             deadlines=self._deadlines,
             now=_now,
             epoch=EPOCH,
+        )
+
+    def _make_workers(self, reconciler: Reconciler) -> Workers:
+        return Workers(
+            reconciler=reconciler,
+            queue=self._queue,
+            deadlines=self._deadlines,
+            leads=self._leads,
+            is_stopping=self._stopping.is_set,
+            metrics=self.metrics,
+            tracer=self._tracer,
+            now=_now,
         )
 
     def _leads(self, namespace: str) -> bool:
@@ -331,68 +338,6 @@ class Operator:
             if listed:
                 self._look_for_orphans()
             await asyncio.sleep(self._config.docker.sweep_seconds if listed else 1)
-
-    async def _work(self, reconciler: Reconciler) -> None:
-        while not self._stopping.is_set():
-            key = await self._queue.get()
-            try:
-                # Whoever comes to lead a namespace looks at all of it, so what is not led now is left alone.
-                if not self._stopping.is_set() and self._leads(key.namespace):
-                    await self._look(reconciler, key)
-            finally:
-                self._queue.done(key)
-            # Most passes ask nobody anything, and so would never let others have their turn: the lease, above all.
-            await asyncio.sleep(0)
-
-    async def _look(self, reconciler: Reconciler, key: RuntimeKey) -> None:
-        about = {"key": str(key), "namespace": key.namespace, "policy": key.policy}
-        with (
-            reconciling(**about) as reconcile_id,
-            self._tracer.span({"reconcileID": reconcile_id, **about}) as span,
-        ):
-            began = time.monotonic()
-            result, rule = await self._pass(reconciler, key)
-            exemplar = {"trace_id": span.trace_id} if span.trace_id is not None else None
-            self.metrics.reconcile_seconds.observe(time.monotonic() - began, exemplar)
-            self.metrics.reconciles[result, rule].inc()
-            span.end(result=result, rule=rule)
-
-    async def _pass(self, reconciler: Reconciler, key: RuntimeKey) -> tuple[str, str]:
-        """Make one pass, and see to it that one that came to no end is made again; return how and by what it ended."""
-        try:
-            rule = await reconciler.look(key)
-        except NotLeader:
-            logger.debug("Leaving %s to whoever leads its namespace now", key)
-            return "not_leader", ""
-        except (Conflict, NotFound):
-            self._look_again(key)
-            return "conflict", ""
-        except (ApiError, SandkeeperError) as error:
-            self._retry(key, str(error))
-            return "error", ""
-        except Exception:
-            logger.exception("A pass over %s failed; it is tried again", key)
-            self._retry(key, "see above")
-            return "error", ""
-        self._retries.pop(key, None)
-        return "success", rule
-
-    def _look_again(self, key: RuntimeKey) -> None:
-        """Look at what somebody wrote meanwhile, which is in the cache by now; with a pause if that happens again."""
-        if key in self._retries:
-            self._retry(key, "the object keeps changing")
-        else:
-            self._retries[key] = 0
-            self.metrics.retries.inc()
-            self._queue.add(key)
-
-    def _retry(self, key: RuntimeKey, why: str) -> None:
-        count = self._retries[key] = self._retries.get(key, 0) + 1
-        self.metrics.retries.inc()
-        delay = min(_FIRST_RETRY * 2 ** min(count, 16), _LONGEST_RETRY)
-        delay *= random.uniform(0.9, 1.1)  # noqa: S311 - spreads load
-        logger.warning("Trying %s again in %.1f s: %s", key, delay, why)
-        self._deadlines.set(key, _now() + timedelta(seconds=delay))
 
     def _take_signals(self) -> None:
         loop = asyncio.get_running_loop()
