@@ -44,11 +44,15 @@ def nodes(own_cluster: OwnCluster) -> Iterator[FakeNodes]:
 
 @pytest.fixture(scope="module")
 def rights(
-    own_cluster: OwnCluster, nodes: FakeNodes, renderer: Helm, tmp_path_factory: pytest.TempPathFactory
+    own_cluster: OwnCluster,
+    nodes: FakeNodes,
+    renderer: Helm,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
 ) -> Iterator[Path]:
     """What the chart lets operators do that share the work."""
     roles = roles_of_the_operator(renderer, release=RELEASE, **{"config.sharding.enabled": True})
-    with account_with(own_cluster, roles, tmp_path_factory.mktemp("crew")) as (_, kubeconfig):
+    with account_with(own_cluster, roles, tmp_path_factory.mktemp("crew"), pytestconfig) as kubeconfig:
         yield kubeconfig
 
 

@@ -30,11 +30,15 @@ Fault = Callable[[Replica], AbstractAsyncContextManager[None]]
 
 @pytest.fixture(scope="module")
 def rights(
-    cluster: Cluster, crds: None, renderer: Helm, tmp_path_factory: pytest.TempPathFactory
+    cluster: Cluster,
+    crds: None,
+    renderer: Helm,
+    tmp_path_factory: pytest.TempPathFactory,
+    pytestconfig: pytest.Config,
 ) -> Iterator[Path]:
     """What the chart lets operators do."""
     roles = roles_of_the_operator(renderer, release=RELEASE)
-    with account_with(cluster, roles, tmp_path_factory.mktemp("crew")) as (_, kubeconfig):
+    with account_with(cluster, roles, tmp_path_factory.mktemp("crew"), pytestconfig) as kubeconfig:
         yield kubeconfig
 
 

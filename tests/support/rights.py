@@ -175,22 +175,24 @@ def operator_kubeconfig(
     """A kubeconfig of a service account that may do what the chart lets the operator do."""
     # The release's name is that of `support.operator`: rights on the lease are by name.
     roles = roles_of_the_operator(renderer, release="test")
-    with account_with(cluster, roles, tmp_path_factory.mktemp("operator")) as (name, kubeconfig):
+    with account_with(cluster, roles, tmp_path_factory.mktemp("operator"), pytestconfig) as kubeconfig:
         yield kubeconfig
-        ours = cluster.known.provider is Provider.LOCAL
-        _note(pytestconfig, _looked_up(cluster, name, granted_by(roles)) if ours else Record())
 
 
 @contextmanager
-def account_with(cluster: Cluster, roles: Sequence[Object], folder: Path) -> Iterator[tuple[str, Path]]:
-    """Make a service account with these rights in every namespace; give its name, and its kubeconfig."""
+def account_with(
+    cluster: Cluster, roles: Sequence[Object], folder: Path, config: pytest.Config
+) -> Iterator[Path]:
+    """Make a service account with these rights in every namespace, and give its kubeconfig; note what it used."""
     name = f"operator-{secrets.token_hex(4)}"
     cluster.kubectl("apply", "-f", "-", stdin=to_json(*_account(name, roles)))
     try:
         kubeconfig = _kubeconfig(cluster, name, folder)
         theirs = replace(cluster, kubeconfig=kubeconfig)
         wait_for(lambda: all(_is_in_force(theirs, role) for role in roles), what="the rights are in force")
-        yield name, kubeconfig
+        yield kubeconfig
+        ours = cluster.known.provider is Provider.LOCAL
+        _note(config, _looked_up(cluster, name, granted_by(roles)) if ours else Record())
     finally:
         selector = f"sandkeeper.dev/tests={name}"
         cluster.kubectl("delete", "clusterroles,clusterrolebindings", "-l", selector)
