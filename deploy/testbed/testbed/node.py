@@ -137,7 +137,9 @@ def kubelet(layout: Layout, instance: Instance, bin_dir: Path, keys: Keys) -> Co
         "maxPods": 500,
         "podPidsLimit": -1,
         "registryPullQPS": 0,
-        "eventRecordQPS": 0,
+        # Not 0, which is 5 a second, and minutes late where many Pods have something to say.
+        "eventRecordQPS": 500,
+        "eventBurst": 1000,
         "serializeImagePulls": False,
         "kubeAPIQPS": 500,
         "kubeAPIBurst": 1000,

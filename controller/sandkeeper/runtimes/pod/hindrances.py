@@ -6,7 +6,7 @@ than any that is well is asked after.
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -17,7 +17,7 @@ from sandkeeper.cluster.resources import EVENTS
 from sandkeeper.lifecycle.model import Observed, RuntimeState
 from sandkeeper.runtimes.pod.view import PodView
 
-__all__ = ["Hindrances", "read_hindrance"]
+__all__ = ["Hindrances", "find_hindrance", "read_hindrance"]
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +65,13 @@ class Hindrances:
         except ApiError as error:
             logger.debug("Cannot read the Events of %s/%s: %s", *pod.id, error)
             return None
-        latest = max(events, key=_when, default=None)
-        return None if latest is None else read_hindrance(latest)
+        return find_hindrance(events)
+
+
+def find_hindrance(events: Iterable[Mapping[str, Any]]) -> Hindrance | None:
+    """Return what the latest of a Pod's warnings means that keeps it from starting; others say nothing about that."""
+    latest_first = sorted(events, key=_when, reverse=True)
+    return next(filter(None, map(read_hindrance, latest_first)), None)
 
 
 def read_hindrance(event: Mapping[str, Any]) -> Hindrance | None:
