@@ -38,7 +38,7 @@ HEALTH: Final = Board(
                 ),
                 Figure(
                     title="Waiting",
-                    meaning="Keys that wait for a pass, with those who work: a standby has some that nobody takes.",
+                    meaning="Keys that wait for a pass, with those who work.",
                     queries=(
                         at_least_none(
                             Query(
