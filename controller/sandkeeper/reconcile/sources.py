@@ -10,6 +10,7 @@ import itertools
 import logging
 import math
 import random
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -59,6 +60,8 @@ class _Source:
     selector: str = ""
     relisted: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when kopf lists: something may have vanished that it does not tell of."""
+    told_at: float = field(default_factory=time.monotonic)
+    """When kopf told of an object last, or began: of thousands it tells one by one before it begins to watch."""
 
     @property
     def params(self) -> dict[str, str]:
@@ -156,6 +159,7 @@ class Sources:
         """Compare the caches with lists, now and then and after each break, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for source in self._caches:
+                source.told_at = time.monotonic()
                 group.create_task(lasting(self._keep_exact(source)))
 
     async def _keep_exact(self, source: "_Source") -> None:
@@ -178,8 +182,10 @@ class Sources:
             was_deaf = is_deaf
 
     def _is_deaf(self, source: "_Source") -> bool:
-        ages = self._connection.watch_ages()
-        return ages.get(source.resource.plural, math.inf) > _DEAF_SECONDS
+        """Whether neither kopf told of anything for long, nor its watch heard a bookmark or anything else."""
+        silent = time.monotonic() - source.told_at
+        heard = self._connection.watch_ages().get(source.resource.plural, math.inf)
+        return min(silent, heard) > _DEAF_SECONDS
 
     async def _list(self, source: "_Source") -> bool:
         """Take in a whole list, page by page, so that it is never all in memory; return whether that worked."""
@@ -262,6 +268,7 @@ class Sources:
 
         async def take_in(event: kopf.RawEvent, **_: Any) -> None:
             raw = event["object"]
+            source.told_at = time.monotonic()
             if event["type"] == "DELETED":
                 cache.drop(raw)
                 return
