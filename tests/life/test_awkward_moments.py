@@ -143,10 +143,19 @@ def test_a_refusal_of_any_length_is_told(operator: OperatorProcess, sandboxes: S
 def test_a_policy_that_comes_with_its_first_sandbox_applies_to_it(
     operator: OperatorProcess, sandboxes: Sandboxes, containers: Containers
 ) -> None:
-    sandboxes.apply(sandboxes.sandbox("rain"), sandboxes.policy(container={"env": {"COLOUR": "blue"}}))
+    sandboxes.apply(sandboxes.policy(container={"env": {"COLOUR": "blue"}}), sandboxes.sandbox("rain"))
     status = sandboxes.wait("rain", "Running")
     assert status["policy"].endswith("/default")
     assert "COLOUR=blue" in containers()[0].attrs["Config"]["Env"]
+
+
+def test_who_comes_before_any_policy_has_the_built_in_one_until_then(
+    operator: OperatorProcess, sandboxes: Sandboxes
+) -> None:
+    sandboxes.apply(sandboxes.sandbox("rain"))
+    wait_for(lambda: sandboxes.status("rain").get("policy") == "built-in", what="there is no policy")
+    sandboxes.apply(sandboxes.policy())
+    wait_for(lambda: sandboxes.status("rain")["policy"].endswith("/default"), what="there is one")
 
 
 def test_a_recovery_is_an_event(
