@@ -3,10 +3,15 @@
 import argparse
 import difflib
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-__all__ = ["differences", "main", "write"]
+__all__ = ["differences", "main", "page", "write"]
+
+
+def page(lines: Iterable[str]) -> str:
+    """Return the text of a file of these lines, which ends with one newline."""
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def write(files: Mapping[str, str], *, into: Path) -> None:

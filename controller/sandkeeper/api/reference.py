@@ -118,7 +118,7 @@ def _reason_lines() -> Iterator[str]:
 def files() -> Mapping[str, str]:
     """Return what is generated: file names, and the text of each."""
     pages = {"sandbox.md": _sandbox_lines(), "policy.md": _policy_lines(), "reasons.md": _reason_lines()}
-    return {name: "\n".join(lines).rstrip() + "\n" for name, lines in pages.items()}
+    return {name: generated.page(lines) for name, lines in pages.items()}
 
 
 if __name__ == "__main__":

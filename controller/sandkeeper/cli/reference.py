@@ -55,7 +55,7 @@ def _metrics_lines() -> Iterator[str]:
 def files() -> Mapping[str, str]:
     """Return what is generated: file names, and the text of each."""
     pages = {"configuration.md": _configuration_lines(), "metrics.md": _metrics_lines()}
-    return {name: "\n".join(lines).rstrip() + "\n" for name, lines in pages.items()}
+    return {name: generated.page(lines) for name, lines in pages.items()}
 
 
 if __name__ == "__main__":

@@ -21,8 +21,10 @@ __all__ = [
     "RETRY_SECONDS",
     "Lease",
     "Sighting",
+    "leader_name",
     "lease_state",
     "present_time",
+    "record_name",
 ]
 
 LEASE_SECONDS: Final = 10.0

@@ -122,7 +122,7 @@ def _rows() -> Iterator[str]:
 
 def files() -> Mapping[str, str]:
     """Return what is generated: file names, and the text of each."""
-    return {"chart.md": "\n".join([_INTRODUCTION, *_rows()]) + "\n"}
+    return {"chart.md": generated.page([_INTRODUCTION, *_rows()])}
 
 
 if __name__ == "__main__":
