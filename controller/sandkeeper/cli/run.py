@@ -69,14 +69,15 @@ def command(
         )
     set_up_logging(verbose=verbose, form=LogFormat(log_format))
     try:
-        asyncio.run(
-            _run(
-                config,
-                leader_election=leader_election,
-                health=(health_host, health_port),
-                grace=grace_seconds,
+        with asyncio.Runner(loop_factory=_event_loop) as runner:
+            runner.run(
+                _run(
+                    config,
+                    leader_election=leader_election,
+                    health=(health_host, health_port),
+                    grace=grace_seconds,
+                )
             )
-        )
     except Exception as error:
         # What a user can mend is said in a line; of anything else the trace is wanted.
         logger.critical("Ending: %s", error, exc_info=None if _is_expected(error) else error)
@@ -87,6 +88,12 @@ def _is_expected(error: Exception) -> bool:
     from kopf import LoginError  # noqa: PLC0415 - slow to import; who gets here has it already
 
     return isinstance(error, (OSError, LoginError))
+
+
+def _event_loop() -> asyncio.AbstractEventLoop:
+    import uvloop  # noqa: PLC0415 - no other command needs it
+
+    return uvloop.new_event_loop()
 
 
 async def _run(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from sandkeeper.api.policy import AgentSandboxPolicySpec
 from sandkeeper.cluster.caches import Cache, ObjectId
-from sandkeeper.config.differences import differing_fields
+from sandkeeper.config.differences import Differences
 from sandkeeper.config.keys import RuntimeKey
 from sandkeeper.config.levels import built_in_level, merge_windows
 from sandkeeper.config.operator import OperatorConfig
@@ -49,7 +49,9 @@ class Claim:
     @property
     def keys(self) -> frozenset[RuntimeKey]:
         """Under which it is indexed."""
-        return frozenset({self.resolved} | ({self.recorded} if self.recorded else set()))
+        if self.recorded is None or self.recorded == self.resolved:
+            return frozenset((self.resolved,))
+        return frozenset((self.resolved, self.recorded))
 
 
 def _nobody(_: object) -> None:
@@ -83,6 +85,7 @@ class Claims:
         self._by_key: dict[RuntimeKey, set[ObjectId]] = defaultdict(set)
         self._policies: dict[tuple[str, str], AgentSandboxPolicySpec | Problem] = {}
         self._outcomes = Outcomes()
+        self._differences = Differences()
         self.namespaces = Cache("Namespaces", parse=NamespaceObject.parse, on_change=self._namespace_changed)
         self.policies = Cache(
             "AgentSandboxPolicies", parse=PolicyObject.parse, on_change=self._policy_changed
@@ -187,14 +190,16 @@ class Claims:
     def _index(self, claim: Claim) -> tuple[frozenset[RuntimeKey], frozenset[RuntimeKey]]:
         """Take in a claim; return the keys that it had before, and those that it has now."""
         former = self._by_id.get(claim.sandbox.id)
-        changed = _changed(former, claim) if former is not None else ()
+        changed = self._changed(former, claim) if former is not None else ()
         claim = replace(claim, changed=changed) if changed else claim
-        before = self._unindex(claim.sandbox.id)
+        before, after = former.keys if former is not None else frozenset(), claim.keys
+        if before != after:
+            self._unindex(claim.sandbox.id)
         self._by_id[claim.sandbox.id] = claim
-        for key in claim.keys:
+        for key in after:
             self._by_key[key].add(claim.sandbox.id)
             self.on_indexed(key)
-        return before, claim.keys
+        return before, after
 
     def _unindex(self, object_id: ObjectId) -> frozenset[RuntimeKey]:
         claim = self._by_id.pop(object_id, None)
@@ -212,12 +217,11 @@ class Claims:
             for key in keys:
                 self._tally.count(key, [self._by_id[object_id] for object_id in self._by_key.get(key, ())])
 
-
-def _changed(former: Claim, claim: Claim) -> tuple[str, ...]:
-    """Tell which fields were changed since what runs was made, by what was known of that and what is wanted now."""
-    before, after = former.resolution, claim.resolution
-    if after.config is None or after.config_hash == claim.sandbox.status.config_hash:
-        return ()
-    if before.config is None or before.config_hash == after.config_hash:
-        return former.changed
-    return tuple(sorted(differing_fields(before.config, after.config).union(former.changed)))
+    def _changed(self, former: Claim, claim: Claim) -> tuple[str, ...]:
+        """Tell which fields were changed since what runs was made, by what was known of that and what is wanted now."""
+        before, after = former.resolution, claim.resolution
+        if after.config is None or after.config_hash == claim.sandbox.status.config_hash:
+            return ()
+        if before.config is None or before.config_hash == after.config_hash:
+            return former.changed
+        return tuple(sorted(self._differences.between(before.config, after.config).union(former.changed)))
