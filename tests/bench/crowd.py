@@ -125,7 +125,7 @@ async def calm(contender: Contender, *, limit: float = _LIMIT) -> None:
 
 
 async def told(operator: OperatorProcess, *, limit: float = _LIMIT) -> None:
-    """Wait until it has posted its Events, too, which it does one by one and with rests."""
+    """Wait until it has posted its Events, too, which it does a few at a time and with rests."""
     known, since = -1.0, time.monotonic()
     async with asyncio.timeout(limit):
         while time.monotonic() - since < _TOLD:

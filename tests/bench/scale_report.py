@@ -111,9 +111,10 @@ def section(found: Found) -> Section:
         name="scale",
         title=f"{size} held",
         method=f"On {found.nodes} nodes whose kubelets are played. Sandboxes are added until there are as many as each "
-        "size, all of a size at once. Then nothing happens for a while; the operator is killed (SIGKILL) and started "
-        "again; the policy of all is edited while all are hot, and then they are made cold, so that each is replaced; "
-        "and last, others become idle at once while more are created at a fixed rate. Planned is a Sandbox that waits "
+        "size, all of a size at once. Then nothing happens for longer than the five minutes after which everything is "
+        "compared with lists; the operator is killed (SIGKILL) and started again; the policy of all is edited while "
+        "all are hot, and then they are made cold, so that each is replaced; last, others become idle at once while "
+        "more are created at a fixed rate. Planned is a Sandbox that waits "
         f"for its pass, or has had it. The operator may replace {found.replacements['perMinute']} a minute "
         "(`replacements`), and prune as many as by default.",
         tables=(

@@ -19,6 +19,7 @@ import aiohttp
 from sandkeeper.cluster.bodies import GuardedBody
 from sandkeeper.cluster.clocks import ServerClock
 from sandkeeper.cluster.connection import Connection, SessionClosed, closing_told
+from sandkeeper.cluster.metadata import read_list
 from sandkeeper.cluster.resources import EVENTS, LEASES, Resource
 from sandkeeper.telemetry.metrics import Metrics
 
@@ -114,12 +115,17 @@ class KubeApi:
         params: Mapping[str, str] | None = None,
         metadata_only: bool = False,
     ) -> AsyncIterator[tuple[list[Object], str]]:
-        """Yield the objects, or nothing but their metadata, page by page, each with the resourceVersion of the list."""
-        accept = _METADATA if metadata_only else _JSON
+        """Yield the objects page by page, each with the resourceVersion of the list.
+
+        ``metadata_only``: of each nothing but its namespace, name and version.
+        """
+        accept, read = (_METADATA, read_list) if metadata_only else (_JSON, json.loads)
         token = ""
         while True:
             query = {"limit": str(PAGE), **(params or {}), **({"continue": token} if token else {})}
-            answer = await self._request("GET", resource, namespace=namespace, params=query, accept=accept)
+            answer = await self._request(
+                "GET", resource, namespace=namespace, params=query, accept=accept, read=read
+            )
             yield answer.get("items") or [], answer["metadata"]["resourceVersion"]
             token = answer["metadata"].get("continue", "")
             if not token:
@@ -171,6 +177,7 @@ class KubeApi:
         params: Mapping[str, str] | None = None,
         body: Object | None = None,
         accept: str = _JSON,
+        read: Callable[[bytes], Any] = json.loads,
     ) -> Object:
         url = self._connection.server + resource.path(namespace=namespace, name=name, subresource=subresource)
         what = resource.plural + (f"/{subresource}" if subresource else "")
@@ -180,7 +187,7 @@ class KubeApi:
         guard = partial(self.may_write, namespace or "") if guarded else _unguarded
         with self._noted(namespace or "") if guarded else nullcontext():
             return await self._answered(
-                method, url, what=what, params=params, body=body, guard=guard, accept=accept
+                method, url, what=what, params=params, body=body, guard=guard, accept=accept, read=read
             )
 
     @contextmanager
@@ -204,6 +211,7 @@ class KubeApi:
         body: Object | None,
         guard: Callable[[], None],
         accept: str,
+        read: Callable[[bytes], Any],
     ) -> Object:
         """Make a request as often as it takes."""
         data = None if body is None else json.dumps(body).encode()
@@ -213,7 +221,7 @@ class KubeApi:
             began, status = time.monotonic(), 0
             try:
                 status, answer, retry_after = await self._once(
-                    method, url, params=params, content=content, accept=accept
+                    method, url, params=params, content=content, accept=accept, read=read
                 )
             finally:
                 self._metrics.api_requests[method, what, str(status)].inc()
@@ -239,6 +247,7 @@ class KubeApi:
         params: Mapping[str, str] | None,
         content: GuardedBody | None,
         accept: str,
+        read: Callable[[bytes], Any],
     ) -> tuple[int, Object, float]:
         headers = {"Accept": accept}
         if content is not None:
@@ -261,7 +270,7 @@ class KubeApi:
                 0, f"the API server was not reached: {str(error) or type(error).__name__}"
             ) from error
         try:
-            answer = json.loads(raw)
+            answer = read(raw) if response.ok else json.loads(raw)
         except ValueError:
             answer = {"message": raw[:200].decode(errors="replace")}
         return response.status, answer, retry_after

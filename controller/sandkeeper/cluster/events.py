@@ -1,7 +1,7 @@
 """Events: what ``kubectl describe`` tells a user about a Sandbox.
 
-They are posted by one task from a bounded queue, which rests after each: telling must never slow down doing. When the
-queue is full the oldest is dropped; conditions still say how things stand.
+They are posted by one task from a bounded queue, a few together, and then it rests: telling must never slow down doing.
+When the queue is full the oldest is dropped; conditions still say how things stand.
 """
 
 import asyncio
@@ -21,9 +21,11 @@ __all__ = ["EventPoster", "Note"]
 logger = logging.getLogger(__name__)
 
 _QUEUED: Final = 10_000
-_REST: Final = 3
-"""How many times as long as the last Event took the next one waits: the busier the API server, the longer."""
-_LONGEST_REST: Final = 0.2
+_TOGETHER: Final = 4
+"""Events posted at once. A process that wakes up for each of them takes twice the processor time."""
+_REST: Final = 6
+"""How many times as long as the last Events took the next ones wait: the busier the API server, the longer."""
+_LONGEST_REST: Final = 0.8
 """Seconds. A thousand Events should not take half an hour, however busy it is."""
 _LONGEST: Final = 1024
 """The API server's bound on an Event's note."""
@@ -43,7 +45,7 @@ class Note:
 
 
 class EventPoster:
-    """Posts Events, one after the other."""
+    """Posts Events, a few at a time, in the order in which they were told."""
 
     def __init__(self, api: KubeApi, *, metrics: Metrics, component: str = "sandkeeper") -> None:
         self._api = api
@@ -62,15 +64,20 @@ class EventPoster:
     async def run(self) -> None:
         """Post until cancelled."""
         while True:
-            note = await self._queue.get()
+            notes = [await self._queue.get()]
+            while len(notes) < _TOGETHER and not self._queue.empty():
+                notes.append(self._queue.get_nowait())
             began = time.monotonic()
-            try:
-                await self._api.create(EVENTS, self._body(note), namespace=note.namespace)
-            except ApiError as error:
-                # A namespace on its way out takes no new objects; anything else is worth a line.
-                if error.status not in {403, 404}:
-                    logger.warning("Cannot post an Event about %s/%s: %s", note.namespace, note.name, error)
+            await asyncio.gather(*map(self._post, notes))
             await asyncio.sleep(min(_REST * (time.monotonic() - began), _LONGEST_REST))
+
+    async def _post(self, note: Note) -> None:
+        try:
+            await self._api.create(EVENTS, self._body(note), namespace=note.namespace)
+        except ApiError as error:
+            # A namespace on its way out takes no new objects; anything else is worth a line.
+            if error.status not in {403, 404}:
+                logger.warning("Cannot post an Event about %s/%s: %s", note.namespace, note.name, error)
 
     def _body(self, note: Note) -> dict[str, object]:
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
