@@ -41,7 +41,10 @@ _OVERLOADED: Final = frozenset({429, 502, 503, 504})
 
 
 class ApiError(Exception):
-    """The API server refused. ``status`` is the HTTP code; 0: it was not reached. ``reason`` is its word for why."""
+    """The API server refused. ``reason`` is its word for why.
+
+    ``status`` is the HTTP code; 0: it was not reached, or what it answered cannot be read.
+    """
 
     def __init__(self, status: int, message: str, *, reason: str = "") -> None:
         super().__init__(f"{status}: {message}")
@@ -271,6 +274,8 @@ class KubeApi:
             ) from error
         try:
             answer = read(raw) if response.ok else json.loads(raw)
-        except ValueError:
+        except ValueError as error:
+            if response.ok:
+                raise ApiError(0, "the answer of the API server is none to what was asked") from error
             answer = {"message": raw[:200].decode(errors="replace")}
         return response.status, answer, retry_after
