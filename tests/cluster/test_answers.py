@@ -23,7 +23,8 @@ async def server() -> AsyncIterator[TestServer]:
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    async with TestServer(app) as served:
+    served = TestServer(app)
+    async with served:
         yield served
 
 
