@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from chaos.clock import FakedClock
 from chaos.descriptors import limited, spare
 from chaos.faults import MissedError
-from chaos.scene import OUT_OF_DESCRIPTORS, Operated, Scene
+from chaos.scene import Operated, Scene
 
 __all__ = ["ClockStepped", "Frozen", "Killed", "OutOfDescriptors", "with_a_clock_of_its_own"]
 
@@ -128,25 +128,24 @@ class OutOfDescriptors:
         operator = scene.operator
         if not await _until(operator.process.ready, seconds=_START_SECONDS) or not operator.alive:
             raise MissedError("it is not ready yet")
-        heard = _refusals(operator)
         with ExitStack() as stack:
             try:
                 stack.enter_context(limited(operator.pid, to_spare=2))
             except OSError as error:
                 raise MissedError("it was killed meanwhile") from error
-            await asyncio.to_thread(_hoard, stack, operator)
+            turned_away = await asyncio.to_thread(_hoard, stack, operator)
             # Else it would get on with the connections that it has; and those that it loses are ours.
             await asyncio.to_thread(scene.api.cut)
             await asyncio.to_thread(scene.api.heal)
-            await asyncio.to_thread(_hoard, stack, operator)
+            turned_away |= await asyncio.to_thread(_hoard, stack, operator)
             await asyncio.sleep(chance.uniform(*_SHORT))
             exhausted = _has_none_left(operator)
-        if not exhausted and _refusals(operator) == heard:
+        if not exhausted and not turned_away:
             raise MissedError("it always had one to spare")
 
 
-def _hoard(stack: ExitStack, operator: Operated) -> None:
-    """Connect to it as often as it takes connections."""
+def _hoard(stack: ExitStack, operator: Operated) -> bool:
+    """Connect to it as often as it takes connections; return whether it turned the last one away."""
     address = urlsplit(operator.process.url("/"))
     with suppress(OSError):
         for _ in range(_HOARDED):
@@ -154,16 +153,17 @@ def _hoard(stack: ExitStack, operator: Operated) -> None:
                 (address.hostname or "", address.port or 0), timeout=_ACCEPT_SECONDS
             )
             stack.enter_context(reached)
+        try:
+            return not reached.recv(1)
+        except ConnectionResetError:
+            return True
+    return False
 
 
 def _has_none_left(operator: Operated) -> bool:
     with suppress(OSError):  # it may have been killed meanwhile
         return spare(operator.pid) == 0
     return False
-
-
-def _refusals(operator: Operated) -> int:
-    return operator.log.read_text(encoding="utf-8", errors="replace").count(OUT_OF_DESCRIPTORS)
 
 
 def _state(pid: int) -> str:
