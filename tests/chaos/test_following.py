@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
 from aiohttp import web
 
 from bench.kube import Lines
 from chaos.client import Client
 from chaos.following import follow
+from support.upstream import kubeconfig_of
 
 PATH = "/api/v1/namespaces/home/pods"
 
@@ -63,15 +63,7 @@ async def serving(folder: Path, server: Server) -> AsyncIterator[Client]:
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "it", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
-        "users": [{"name": "it", "user": {}}],
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "current-context": "it",
-    }
-    (folder / "config").write_text(yaml.safe_dump(config))
+    (folder / "config").write_text(kubeconfig_of(f"http://127.0.0.1:{runner.addresses[0][1]}"))
     try:
         async with Client(folder / "config") as client:
             yield client

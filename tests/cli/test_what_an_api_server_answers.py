@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
 from sandkeeper.cli import main
+from support.upstream import kubeconfig_of
 
 Answer = tuple[int, str]
 Play = Callable[..., Result]
@@ -63,13 +63,9 @@ def play(tmp_path: Path) -> Iterator[Play]:
         servers.append(server)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         path = tmp_path / "kubeconfig"
-        content = {
-            "current-context": "c",
-            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
-            "users": [{"name": "c", "user": {}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c", "namespace": "home"}}],
-        }
-        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        path.write_text(
+            kubeconfig_of(f"http://127.0.0.1:{server.server_port}", namespace="home"), encoding="utf-8"
+        )
         done = CliRunner().invoke(main, [*arguments, "--kubeconfig", str(path)])
         assert not left, f"nobody asked for {left}"
         return done

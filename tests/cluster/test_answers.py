@@ -4,14 +4,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from sandkeeper.cluster.api import ApiError, KubeApi
-from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.resources import PODS
-from sandkeeper.telemetry.metrics import Metrics
+from support.api import api_at
+from support.upstream import kubeconfig_of
 
 
 @pytest.fixture
@@ -31,20 +30,10 @@ async def server() -> AsyncIterator[TestServer]:
 @pytest.fixture
 async def api(server: TestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
     """Requests to that server."""
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "it", "cluster": {"server": str(server.make_url("/"))}}],
-        "users": [{"name": "me", "user": {"token": "none"}}],
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "me"}}],
-        "current-context": "it",
-    }
-    file = tmp_path / "kubeconfig"
-    file.write_text(yaml.safe_dump(config), encoding="utf-8")
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(file))
-    connection = Connection()
-    yield KubeApi(connection, metrics=Metrics())
-    await connection.close()
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(kubeconfig_of(str(server.make_url("/"))), encoding="utf-8")
+    async with api_at(kubeconfig, monkeypatch) as speaking:
+        yield speaking
 
 
 @pytest.mark.parametrize("metadata_only", [False, True])

@@ -34,12 +34,19 @@ async def operator_api(
 @asynccontextmanager
 async def api_of(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
     """Speak to any cluster as the operator does."""
+    async with api_at(cluster.kubeconfig, monkeypatch) as speaking:
+        yield speaking
+    await all_is_closed()
+
+
+@asynccontextmanager
+async def api_at(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
+    """Speak to whatever a kubeconfig leads to, be it the test's own server, as the operator does."""
     # The client reads the environment when it is imported, which may have been before.
-    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(cluster.kubeconfig))
+    monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
     connection = Connection()
     yield KubeApi(connection, metrics=Metrics())
     await connection.close()
-    await all_is_closed()
 
 
 async def all_is_closed() -> None:

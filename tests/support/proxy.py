@@ -94,7 +94,7 @@ class ApiProxy:
         if token:
             self.renew_token()
         else:
-            self.kubeconfig.write_text(kubeconfig_of(self.url, None), encoding="utf-8")
+            self.kubeconfig.write_text(kubeconfig_of(self.url), encoding="utf-8")
         self._requests: list[Request] = []
         self._counts: Counter[Request] = Counter()
         self._writes: list[Write] = []

@@ -70,9 +70,9 @@ def _content(path: Path, entry: dict[str, Any], name: str) -> bytes | None:
     return (path.parent / entry[name]).read_bytes() if name in entry else None
 
 
-def kubeconfig_of(url: str, token: str | None) -> str:
+def kubeconfig_of(url: str, token: str | None = None, *, namespace: str = "default") -> str:
     """Write a kubeconfig for whoever is to come by way of an address."""
-    name = "sandkeeper-test-proxy"
+    name = "sandkeeper-test"
     return yaml.safe_dump(
         {
             "apiVersion": "v1",
@@ -80,6 +80,6 @@ def kubeconfig_of(url: str, token: str | None) -> str:
             "current-context": name,
             "clusters": [{"name": name, "cluster": {"server": url}}],
             "users": [{"name": name, "user": {} if token is None else {"token": token}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}}],
         }
     )

@@ -1,6 +1,7 @@
 """Events: what ``kubectl describe`` tells a user about a Sandbox.
 
-They are posted by one task from a bounded queue, a few together, and then it rests: telling must never slow down doing.
+They are posted by one task from a bounded queue, a few together, before and after which it waits: telling must never
+slow down doing.
 When the queue is full the oldest is dropped; conditions still say how things stand.
 """
 
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 _QUEUED: Final = 10_000
 _TOGETHER: Final = 4
 """Events posted at once. A process that wakes up for each of them takes twice the processor time."""
+_GATHERING: Final = 0.25
+"""Seconds that the first waits for others. What it tells of has just begun, and needs the API server more."""
 _REST: Final = 6
 """How many times as long as the last Events took the next ones wait: the busier the API server, the longer."""
 _LONGEST_REST: Final = 0.8
@@ -65,6 +68,8 @@ class EventPoster:
         """Post until cancelled."""
         while True:
             notes = [await self._queue.get()]
+            if self._queue.qsize() < _TOGETHER - 1:
+                await asyncio.sleep(_GATHERING)
             while len(notes) < _TOGETHER and not self._queue.empty():
                 notes.append(self._queue.get_nowait())
             began = time.monotonic()
