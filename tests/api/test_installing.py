@@ -16,7 +16,7 @@ from sandkeeper.api import crd, generated
 from sandkeeper.api.crd import POLICY, SANDBOX
 from sandkeeper.api.names import GROUP
 from support.cluster import Cluster
-from support.crds import wait_until_served
+from support.crds import remove_crds, wait_until_served
 from support.waiting import wait_for
 
 pytestmark = pytest.mark.cluster
@@ -29,8 +29,7 @@ def group(cluster: Cluster) -> Iterator[str]:
     """An API group of the test's own: the real one is in use by others."""
     name = f"t{secrets.token_hex(4)}.example"
     yield name
-    for resource in (SANDBOX, POLICY):
-        cluster.kubectl("delete", "crd", f"{resource.plural}.{name}", "--ignore-not-found")
+    remove_crds(cluster, group=name)
 
 
 @pytest.mark.parametrize("how", ["client-side", "server-side"])

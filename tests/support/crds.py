@@ -1,7 +1,9 @@
 """The CustomResourceDefinitions, installed once into the cluster of the tests, and a client to speak with it."""
 
+import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import kubernetes.client
@@ -11,8 +13,18 @@ import pytest
 from sandkeeper.api import crd
 from sandkeeper.api.names import GROUP, VERSION
 from support.cluster import Cluster
+from support.waiting import wait_for
 
-__all__ = ["CRDS", "api_client", "crds", "install_crds", "wait_until_served"]
+__all__ = [
+    "CRDS",
+    "api_client",
+    "crds",
+    "find_crds",
+    "install_crds",
+    "remove_crds",
+    "wait_until_gone",
+    "wait_until_served",
+]
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
 
@@ -53,6 +65,38 @@ def wait_until_served(api_client: kubernetes.client.ApiClient, *, group: str) ->
                 time.sleep(0.05)
             else:
                 break
+
+
+def find_crds(cluster: Cluster, *, group: str = GROUP) -> list[str]:
+    """Name the definitions of a group that are there, as kubectl does."""
+    listed = cluster.kubectl("get", "crd", "-o", "name").split()
+    return [name for name in listed if name.endswith(f".{group}")]
+
+
+def remove_crds(cluster: Cluster, *, group: str = GROUP) -> None:
+    """Take both kinds away, and wait until they are gone."""
+    if there := find_crds(cluster, group=group):
+        cluster.kubectl("delete", "--ignore-not-found", "--wait=false", *there)
+    wait_until_gone(cluster, group=group)
+
+
+def wait_until_gone(cluster: Cluster, *, group: str = GROUP) -> None:
+    """Wait for both kinds to go, who are on their way out.
+
+    An API server that finds the storage of a kind not ready as yet (``storage is (re)initializing``) may leave it at
+    that until the definition changes, or for five minutes (seen with 1.34.4): so it is made to look again.
+    """
+    wait_for(partial(_are_gone, cluster, group), what=f"the kinds of {group} are gone", timeout=240, pause=1)
+
+
+def _are_gone(cluster: Cluster, group: str) -> bool:
+    there = find_crds(cluster, group=group)
+    for name in there:
+        try:
+            cluster.kubectl("annotate", "--overwrite", name, f"sandkeeper.test/looked-at={time.time_ns()}")
+        except subprocess.CalledProcessError:
+            continue  # it went in between
+    return not there
 
 
 def _client(cluster: Cluster) -> kubernetes.client.ApiClient:
