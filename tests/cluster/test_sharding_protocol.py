@@ -324,3 +324,21 @@ def test_nothing_is_taken_by_a_record_that_nobody_can_read() -> None:
         raise AssertionError("it has to be told")
     assert first.sharding.terms.keys() == EVERY_SLOT
     assert not second.sharding.terms
+
+
+def test_who_leaves_a_record_that_nobody_can_read_leaves_it_to_who_mends_it() -> None:
+    world = World()
+    leaving, staying = world.add(), world.add()
+    world.go_on(30)
+    annotations = world.store.objects["test-shards"]["metadata"]["annotations"]
+    readable = annotations["sandkeeper.dev/shares"]
+    annotations["sandkeeper.dev/shares"] = "what?"
+    leaving.leaving = True
+    leaving.finish()
+    assert leaving.over
+    assert world.store.objects.keys() == {"test-shards", f"test-member-{staying.sharding.name}"}
+    annotations = world.store.objects["test-shards"]["metadata"]["annotations"]
+    assert annotations["sandkeeper.dev/shares"] == "what?"
+    annotations["sandkeeper.dev/shares"] = readable
+    world.go_on(LEASE_SECONDS + 6)
+    assert staying.believes == EVERY_SLOT

@@ -166,17 +166,25 @@ class Sharding:
     async def leave(self) -> None:
         """Do what :meth:`release` does, for as long as it takes. Raises ApiError."""
         self._disbelieve(frozenset(self._terms))
-        while True:
+        is_out = False
+        while not is_out:
             leases = await self._list()
-            record = leases.get(self._record_name)
-            shares = Shares.of_lease(record)
-            held = shares.of(self.name)
-            if not held or await self._replace(record, shares.changed(self.name, take=(), give=held)):
-                break
+            is_out = await self._give_all(leases.get(self._record_name))
         own = leases.get(self._lease.name)
         if own is not None:
             uid = own["metadata"]["uid"]
             await self._api.delete(LEASES, name=self._lease.name, namespace=self._namespace, uid=uid)
+
+    async def _give_all(self, record: Object | None) -> bool:
+        """Take ourselves off the record; return whether nobody finds us there any more."""
+        try:
+            shares = Shares.of_lease(record)
+        except ValueError as error:
+            # Who mends it finds no lease of ours, whatever it says then.
+            logger.warning("Cannot read who has which slot; %s stays as it is: %s", self._record_name, error)
+            return True
+        held = shares.of(self.name)
+        return not held or await self._replace(record, shares.changed(self.name, take=(), give=held))
 
     def _disbelieve(self, slots: Collection[int]) -> None:
         self._terms = {slot: term for slot, term in self._terms.items() if slot not in slots}
