@@ -22,7 +22,7 @@ def test_names_are_told_once_and_follow_the_conventions() -> None:
     names = [family.name for family in CATALOGUE]
     assert len(set(names)) == len(names)
     for family in CATALOGUE:
-        assert family.name.startswith("sandkeeper_")
+        assert family.name.startswith(("sandkeeper_", catalogue.PROCESS))
         assert family.name.endswith("_total") == (family.kind is Kind.COUNTER)
         assert bool(family.buckets) == (family.kind is Kind.HISTOGRAM)
         assert list(family.buckets) == sorted(family.buckets)

@@ -27,7 +27,7 @@ _COLOURS: Final = (
     "#1668b8", "#d98c1f", "#2e8b57", "#b8312f", "#7b4fa3", "#0f9aa8", "#8a6d3b", "#c2458f", "#6b8e23", "#5a6472",
 )  # fmt: skip
 _UNITS: Final = {
-    "s": "s", "cpm": "a minute", "ops": "a second", "reqps": "a second", "short": "",
+    "s": "s", "cpm": "a minute", "ops": "a second", "reqps": "a second", "short": "", "percentunit": "of 1",
 }  # fmt: skip
 
 Point = tuple[float, float]

@@ -39,9 +39,10 @@ def test_it_asks_for_what_there_is(board: Board) -> None:
 def test_each_panel_looks_only_at_what_is_chosen(board: Board) -> None:
     for panel in board.asking:
         for query in panel.queries:
-            for asked in re.findall(r"sandkeeper_\w+\{([^}]*)\}", query.template):
+            for asked in re.findall(r"(?:sandkeeper|process)_\w+\{([^}]*)\}", query.template):
                 assert asked.startswith('namespace=~"$namespace", job=~"$job"'), query.template
-            assert query.template.count("sandkeeper_") == len(re.findall(r"sandkeeper_\w+\{", query.template))
+            named = re.findall(r"\b(?:sandkeeper|process)_\w+", query.template)
+            assert len(named) == len(re.findall(r"\b(?:sandkeeper|process)_\w+\{", query.template))
 
 
 @each_board
@@ -63,4 +64,5 @@ def test_every_metric_is_shown_somewhere() -> None:
     shown = {
         name for board in BOARDS for expression in expressions(board) for name in families_of(expression)
     }
-    assert {family.name for family in CATALOGUE} <= shown
+    # What a process has reserved of addresses says nothing about memory.
+    assert {family.name for family in CATALOGUE} - shown == {"process_virtual_memory_bytes"}

@@ -1,7 +1,8 @@
 """Every metric there is, said once: what is exposed and ``docs/reference/metrics.md`` are both made from this.
 
 Units are base units. Labels are bounded: enums, verbs, backends, and the names of policies, of which the first hundred
-are told apart; never the name or the UID of a Sandbox.
+are told apart; never the name or the UID of a Sandbox. Names begin with ``sandkeeper_``, but for those that every
+process has by Prometheus' own conventions.
 """
 
 from collections.abc import Mapping
@@ -211,6 +212,34 @@ ENGINE_REQUESTS: Final = _counter(
 )
 ENGINE_CONTAINERS: Final = _gauge(
     "engine_containers", "Containers of this installation on the Docker engine, as its events tell."
+)
+
+# --- the process: as prometheus-client names and words it -----------------------------------------------------------
+
+PROCESS: Final = "process_"
+"""What their names begin with."""
+
+PROCESS_CPU: Final = Family(
+    name=f"{PROCESS}cpu_seconds_total",
+    kind=Kind.COUNTER,
+    meaning="Total user and system CPU time spent in seconds.",
+)
+PROCESS_RESIDENT: Final = Family(
+    name=f"{PROCESS}resident_memory_bytes", kind=Kind.GAUGE, meaning="Resident memory size in bytes."
+)
+PROCESS_VIRTUAL: Final = Family(
+    name=f"{PROCESS}virtual_memory_bytes", kind=Kind.GAUGE, meaning="Virtual memory size in bytes."
+)
+PROCESS_START: Final = Family(
+    name=f"{PROCESS}start_time_seconds",
+    kind=Kind.GAUGE,
+    meaning="Start time of the process since unix epoch in seconds.",
+)
+PROCESS_DESCRIPTORS: Final = Family(
+    name=f"{PROCESS}open_fds", kind=Kind.GAUGE, meaning="Number of open file descriptors."
+)
+PROCESS_MOST_DESCRIPTORS: Final = Family(
+    name=f"{PROCESS}max_fds", kind=Kind.GAUGE, meaning="Maximum number of open file descriptors."
 )
 
 CATALOGUE: Final = tuple(value for value in tuple(globals().values()) if isinstance(value, Family))

@@ -3,7 +3,14 @@
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 from sandkeeper.telemetry import catalogue
 from sandkeeper.telemetry.catalogue import Family
@@ -35,6 +42,7 @@ class Metrics:
 
     def __init__(self) -> None:
         registry = self.registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
         self.policies = Capped(_MOST_POLICIES)
         """Names of policies, as label values."""
 

@@ -222,5 +222,47 @@ HEALTH: Final = Board(
                 ),
             ],
         ),
+        Row(
+            "The process",
+            [
+                Graph(
+                    title="Processor",
+                    meaning="Cores in use. One process cannot use more than one for long.",
+                    queries=(per_second("process_cpu_seconds_total", "instance"),),
+                    width=6,
+                ),
+                Graph(
+                    title="Memory",
+                    meaning="Resident. It grows with the Sandboxes of the cluster, and with nothing else.",
+                    queries=(at_most("process_resident_memory_bytes", "instance"),),
+                    unit="bytes",
+                    width=6,
+                ),
+                Graph(
+                    title="File descriptors",
+                    meaning="Open ones, of those allowed. Without any, nobody can be spoken to.",
+                    queries=(
+                        Query(
+                            f"max by (instance) ({selected('process_open_fds')} / {selected('process_max_fds')})",
+                            "{{instance}}",
+                        ),
+                    ),
+                    unit="percentunit",
+                    width=6,
+                ),
+                Graph(
+                    title="Age",
+                    meaning="Since the process began. Where it falls to nothing, a replica was started anew.",
+                    queries=(
+                        Query(
+                            f"time() - max by (instance) ({selected('process_start_time_seconds')})",
+                            "{{instance}}",
+                        ),
+                    ),
+                    unit="s",
+                    width=6,
+                ),
+            ],
+        ),
     ],
 )

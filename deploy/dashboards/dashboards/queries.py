@@ -30,8 +30,9 @@ class Query(NamedTuple):
 
 
 def selected(metric: str, where: str = "") -> str:
-    """Select the series of a metric."""
-    return f"sandkeeper_{metric}{{{', '.join(filter(None, (_CHOSEN, where)))}}}"
+    """Select the series of a metric; one of Sandkeeper's own, unless its name says that it is any process'."""
+    name = metric if metric.startswith("process_") else f"sandkeeper_{metric}"
+    return f"{name}{{{', '.join(filter(None, (_CHOSEN, where)))}}}"
 
 
 def summed(metric: str, *by: str, where: str = "", legend: str = "") -> Query:
