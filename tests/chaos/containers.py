@@ -176,6 +176,8 @@ def _tell(event: Mapping[str, Any], history: History, *, since: float) -> None:
         return
     if action in _ASKED_TO_END:
         history.see_removal(runtime, datetime.fromtimestamp(at, UTC))
+    if action == "start":
+        history.see_start(runtime, datetime.fromtimestamp(at, UTC))
     if at >= since and (action == "start" or action in _ENDS):
         history.see_runtime(key, runtime, lives=action == "start")
 

@@ -24,9 +24,18 @@ class _Promise:
     """A use was answered with Ready=True: the runtime stays until then, unless its own user wants otherwise."""
 
     uid: str
+    name: str
     runtime_id: str
     made: datetime
     until: datetime
+
+
+@dataclass
+class _End:
+    """Somebody asked for the end of a runtime; what was only stopped lives again from ``over`` on."""
+
+    at: datetime
+    over: datetime = _FOR_EVER
 
 
 @dataclass
@@ -38,7 +47,7 @@ class History:
     promises: list[_Promise] = field(default_factory=list)
     _withdrawn: list[tuple[str, datetime]] = field(default_factory=list)
     _excused: dict[str, datetime] = field(default_factory=dict)
-    _removed: dict[str, datetime] = field(default_factory=dict)
+    _ends: dict[str, list[_End]] = field(default_factory=dict)
     _statuses: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _living: dict[Key, set[str]] = field(default_factory=dict)
     versions: int = 0
@@ -58,7 +67,7 @@ class History:
         runtime = (status.get("runtime") or {}).get("id")
         current = ready.get("observedGeneration") == metadata["generation"]
         if ready.get("status") == "True" and runtime is not None and current:
-            self.promises.append(_Promise(metadata["uid"], runtime, made, until))
+            self.promises.append(_Promise(metadata["uid"], metadata["name"], runtime, made, until))
 
     def withdraw(self, uid: str, at: datetime) -> None:
         """From now on its user no longer wants it: it is about to be stopped or deleted."""
@@ -101,7 +110,14 @@ class History:
 
     def see_removal(self, runtime_id: str, at: datetime) -> None:
         """Take that somebody asked for the end of a runtime at this moment."""
-        self._removed.setdefault(runtime_id, at)
+        ends = self._ends.setdefault(runtime_id, [])
+        if not ends or ends[-1].over != _FOR_EVER:
+            ends.append(_End(at))
+
+    def see_start(self, runtime_id: str, at: datetime) -> None:
+        """Take that a runtime was started at this moment: whoever is told of it later was not told too late."""
+        for end in self._ends.get(runtime_id, [])[-1:]:
+            end.over = min(end.over, at)
 
     # What comes of it.
 
@@ -111,16 +127,14 @@ class History:
 
     def _broken(self) -> Iterator[str]:
         for promise in self.promises:
-            removed = self._removed.get(promise.runtime_id)
-            if removed is None or removed + _EXACT < promise.made:
-                continue
-            ended = [at for uid, at in self._withdrawn if uid == promise.uid and at >= promise.made]
-            until = min([promise.until, self._excused.get(promise.runtime_id, _FOR_EVER), *ended])
-            if removed + _EXACT <= until:
-                yield (
-                    f"{promise.runtime_id} was removed at {removed:%H:%M:%S}, though {promise.uid} was told at "
-                    f"{promise.made:%H:%M:%S} that it is ready, and could rely on it until {until:%H:%M:%S}"
-                )
+            given_up = [at for uid, at in self._withdrawn if uid == promise.uid and at >= promise.made]
+            until = min([promise.until, self._excused.get(promise.runtime_id, _FOR_EVER), *given_up])
+            for end in self._ends.get(promise.runtime_id, ()):
+                if end.at + _EXACT >= promise.made and end.over > promise.made and end.at + _EXACT <= until:
+                    yield (
+                        f"{promise.runtime_id} was stopped or removed at {_clock(end.at)}, though {promise.name} was "
+                        f"told at {_clock(promise.made)} that it is ready, and could rely on it until {_clock(until)}"
+                    )
 
 
 def ready_of(status: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -144,6 +158,10 @@ def _setbacks(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[s
     old, new = before.get("runtime") or {}, after.get("runtime") or {}
     if new and _time(old.get("createdAt")) > _time(new.get("createdAt")):
         yield f"runtime.createdAt went from {old['createdAt']} to {new.get('createdAt')}"
+
+
+def _clock(moment: datetime) -> str:
+    return f"{moment:%H:%M:%S.%f}"[:-3]
 
 
 def _time(text: str | None) -> datetime:

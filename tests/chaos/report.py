@@ -35,7 +35,8 @@ does not give: that is up to the machine.
 _ASSERTED: Final = """\
 ## What counts as a violation
 
-Once it is calm, and within the bound:
+Once it is calm, and within the bound: two minutes (four where the API server was killed), and 330 s more in a storm of
+three minutes or longer, for what failed often in a row is tried again [after 300 s](explanation/rules-of-life.md):
 
 * A Sandbox that nobody deleted is gone, or one that was deleted is still there.
 * A Sandbox is not Ready with a runtime that runs, and is neither stopped by its user nor pruned because nobody used it.

@@ -20,6 +20,8 @@ __all__ = ["Group", "Outcome", "Storm", "run"]
 
 _PAUSE: Final = 1.0
 _LASTING: Final = 180.0
+_ROW: Final = 330.0
+"""Seconds: the longest that is waited after many failures in a row, of which a storm of some minutes has made some."""
 _FEW: Final = 8
 _BEGIN_SECONDS: Final = 90.0
 _MEMORY_FACTOR: Final = 1.5
@@ -48,7 +50,7 @@ class Storm:
     lasting: Sequence[Group] = ()
     """More of them, for a storm of some minutes: what the operator notices only after one."""
     patience: float = 120
-    """Seconds after the last fault within which everything has to be as it should be."""
+    """Seconds after the last fault within which everything has to be as it should be; more in a storm of minutes."""
     crowd: float = 1
     """How many of the Sandboxes that are asked for there are; real containers cost more than Pods on fake nodes."""
 
@@ -107,7 +109,8 @@ async def run(storm: Storm, *, seed: int, seconds: float, sandboxes: int) -> Out
             await _rage(storm, scene, users, outcome)
             progress.say(f"{storm.name}: calm after {sum(outcome.faults.values())} faults")
             await scene.operator.start()
-            await _settle(scene, outcome, within=storm.patience)
+            rows = _ROW if seconds >= _LASTING else 0
+            await _settle(scene, outcome, within=storm.patience + rows)
             await _look_again(scene, outcome)
         _count(scene, users, outcome)
     return outcome

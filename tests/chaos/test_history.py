@@ -19,7 +19,7 @@ def answer(**changed: Any) -> dict[str, Any]:
     """What a use is answered with."""
     ready = {"type": "Ready", "status": "True", "observedGeneration": 2, **changed}
     return {
-        "metadata": {"uid": "rain", "generation": 2},
+        "metadata": {"uid": "rain", "name": "rain", "generation": 2},
         "status": {"conditions": [ready], "runtime": {"id": "pod"}},
     }
 
@@ -34,7 +34,8 @@ def history() -> History:
 def test_a_runtime_that_goes_while_it_is_hot_is_a_violation(history: History) -> None:
     history.see_removal("pod", seconds(3))
     (found,) = history.violations()
-    assert "pod was removed at 12:00:03" in found
+    assert "pod was stopped or removed at 12:00:03.000" in found
+    assert "rain was told at 12:00:00.000" in found
 
 
 def test_it_may_go_when_it_is_cold_or_before_the_promise(history: History) -> None:
@@ -44,6 +45,19 @@ def test_it_may_go_when_it_is_cold_or_before_the_promise(history: History) -> No
     early.promise(answer(), made=NOW, until=UNTIL)
     early.see_removal("pod", seconds(-2))
     assert early.violations() == []
+
+
+def test_what_was_stopped_may_be_relied_on_from_its_start_and_no_earlier() -> None:
+    history = History()
+    history.see_removal("pod", seconds(-0.8))
+    history.see_start("pod", seconds(-0.5))
+    history.promise(answer(), made=NOW, until=UNTIL)
+    assert history.violations() == [], "it was started before anybody was told"
+    history.promise(answer(), made=seconds(-0.6), until=UNTIL)
+    assert len(history.violations()) == 1
+    history.see_removal("pod", seconds(3))
+    history.see_start("pod", seconds(4))
+    assert len(history.violations()) == 3, "both could rely on it until the second end"
 
 
 def test_its_own_user_may_end_it_and_only_from_then_on(history: History) -> None:
