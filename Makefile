@@ -89,7 +89,7 @@ reference: venv ## Generate the references: resources, reasons, configuration, m
 	@$(BIN)/python -m manifests.values_reference --write docs/reference
 
 .PHONY: manifests
-manifests: venv ## Generate the manifests for those who do without Helm from the chart
+manifests: crds dashboard-files ## Generate the manifests for those who do without Helm from the chart, and all that it carries
 	@$(BIN)/python -m manifests.rendering --write deploy
 DASHBOARDS := charts/sandkeeper/files/dashboards docs/reference/dashboards.md
 .PHONY: dashboard-files dashboards
