@@ -3,13 +3,16 @@
 import struct
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingUnixStreamServer
+from typing import Any
 
 import pytest
 
 from sandkeeper.runtimes.docker.commands import Commands
+from sandkeeper.runtimes.docker.running import RunningCommand
 from sandkeeper.runtimes.docker.transport import connect_to
 
 SAYS = b"OCI runtime exec failed: no such file or directory\r\n"
@@ -25,7 +28,14 @@ class Engine(ThreadingUnixStreamServer):
     def __init__(self, path: Path) -> None:
         super().__init__(str(path), Answers)
         self.over = threading.Event()
+        self.hung_up = threading.Event()
         self.printed = SAYS
+
+    def shutdown_request(self, request: Any) -> None:
+        """Hang up, as dockerd does when it gets to it."""
+        super().shutdown_request(request)
+        if self.over.is_set():
+            self.hung_up.set()
 
 
 class Answers(BaseHTTPRequestHandler):
@@ -69,6 +79,16 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
         made.over.set()
         made.shutdown()
         serving.join()
+
+
+def test_an_engine_that_hangs_up_on_input_that_nobody_took_loses_nothing(engine: Engine) -> None:
+    client = connect_to(f"unix://{engine.server_address}")(30)
+    with closing(client), RunningCommand(client, "c1", ["no-such"], stdin=True) as running:
+        running.send(bytes(100_000))  # less than the buffers hold: nobody waits, and nobody is told
+        engine.over.set()
+        assert engine.hung_up.wait(30)
+        assert list(running.frames()) == [(1, SAYS)]
+        assert running.exit_code() == 126
 
 
 @pytest.mark.parametrize("printed", [SAYS, SAYS * 10_000], ids=["a-word", "half-a-mebibyte"])

@@ -90,9 +90,8 @@ class Commands:
                 ):  # it ended without reading everything; either side may notice first
                     running.feed(stdin)
                     running.end_input()
-                with suppress(ConnectionError):
-                    for stream, data in running.frames():
-                        (on_error if stream == STDERR else on_output)(data)
+                for stream, data in running.frames():
+                    (on_error if stream == STDERR else on_output)(data)
                 return running.exit_code()
 
         return await self._call(run, seconds=seconds)

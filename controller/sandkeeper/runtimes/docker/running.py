@@ -9,7 +9,7 @@ import socket
 import ssl
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from typing import Any, Final, Self
 
@@ -135,16 +135,18 @@ class RunningCommand:
 
     def _read_header(self) -> bytes:
         header = self._take_early(_HEADER.size)
-        if len(header) < _HEADER.size:
-            self._socket.settimeout(self._left())
-            header += self._reader.read(_HEADER.size - len(header))
-        return header
+        return header + self._receive(self._reader.read, _HEADER.size - len(header))
 
     def _read(self, most: int) -> bytes:
-        if self._early:
-            return self._take_early(most)
+        return self._take_early(most) or self._receive(self._reader.read1, most)
+
+    def _receive(self, read: Callable[[int], bytes], most: int) -> bytes:
+        """Read; an engine that hung up on input that nobody took resets, after all that it had said was read."""
         self._socket.settimeout(self._left())
-        return self._reader.read1(most)
+        try:
+            return read(most)
+        except ConnectionResetError:
+            return b""  # whether the command ended, the exit code tells
 
     def _take_early(self, most: int) -> bytes:
         taken = bytes(self._early[:most])
