@@ -80,15 +80,17 @@ def fours(told: list[T]) -> list[list[T]]:
     return [told[at : at + 4] for at in range(0, len(told), 4)]
 
 
-def note(message: str, *, namespace: str = "home") -> Note:
-    return Note(namespace=namespace, name="rain", uid="1", kind="Normal", reason="Told", message=message)
+def note(message: str, *, namespace: str = "home", name: str = "rain") -> Note:
+    return Note(
+        namespace=namespace, name=name, uid=f"uid-{name}", kind="Normal", reason="Told", message=message
+    )
 
 
 async def test_four_are_posted_at_once_and_then_there_is_a_rest(api: KubeApi, server: Server) -> None:
     poster = EventPoster(api, metrics=Metrics())
     messages = [str(number) for number in range(12)]
     for message in messages:
-        poster.post(note(message))
+        poster.post(note(message, name=f"rain-{message}"))
     async with posting(poster):
         await eventually(lambda: len(server.times) == len(messages), what="all Events posted")
     assert server.most_together == 4
@@ -104,10 +106,21 @@ async def test_the_first_waits_for_others(api: KubeApi, server: Server) -> None:
     poster = EventPoster(api, metrics=Metrics())
     async with posting(poster):
         for message in ("first", "second", "third"):
-            poster.post(note(message))
+            poster.post(note(message, name=message))
             await asyncio.sleep(0.01)
         await eventually(lambda: len(server.times) == 3, what="all Events posted")
     assert server.most_together == 3
+
+
+async def test_what_is_told_of_one_object_keeps_its_order(api: KubeApi, server: Server) -> None:
+    poster = EventPoster(api, metrics=Metrics())
+    for message in ("evicted", "recovering"):
+        for name in ("rain", "snow"):
+            poster.post(note(f"{name} {message}", name=name))
+    async with posting(poster):
+        await eventually(lambda: len(server.times) == 4, what="all Events posted")
+    assert server.most_together == 2, "nobody waits for another's"
+    assert {*server.told[:2]} == {"rain evicted", "snow evicted"}
 
 
 async def test_what_cannot_be_posted_keeps_nothing_else_from_it(

@@ -1,7 +1,7 @@
 """Events: what ``kubectl describe`` tells a user about a Sandbox.
 
 They are posted by one task from a bounded queue, a few together, before and after which it waits: telling must never
-slow down doing.
+slow down doing. Those about one object are posted one after another: in another order they would tell another story.
 When the queue is full the oldest is dropped; conditions still say how things stand.
 """
 
@@ -48,7 +48,7 @@ class Note:
 
 
 class EventPoster:
-    """Posts Events, a few at a time, in the order in which they were told."""
+    """Posts Events, a few at a time; those about one object in the order in which they were told."""
 
     def __init__(self, api: KubeApi, *, metrics: Metrics, component: str = "sandkeeper") -> None:
         self._api = api
@@ -73,8 +73,15 @@ class EventPoster:
             while len(notes) < _TOGETHER and not self._queue.empty():
                 notes.append(self._queue.get_nowait())
             began = time.monotonic()
-            await asyncio.gather(*map(self._post, notes))
+            stories: dict[str, list[Note]] = {}
+            for note in notes:
+                stories.setdefault(note.uid, []).append(note)
+            await asyncio.gather(*map(self._tell, stories.values()))
             await asyncio.sleep(min(_REST * (time.monotonic() - began), _LONGEST_REST))
+
+    async def _tell(self, story: list[Note]) -> None:
+        for note in story:
+            await self._post(note)
 
     async def _post(self, note: Note) -> None:
         try:
