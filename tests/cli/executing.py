@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -38,15 +39,21 @@ class Executing:
     def __call__(
         self, *arguments: str, stdin: bytes | None = None, **variables: str
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run it to its end."""
-        return subprocess.run(
+        """Run it to its end; where it does not come to one, tell where each of its threads is."""
+        with subprocess.Popen(
             self.words(*arguments),
-            env=self.environment | variables,
-            input=stdin,
-            capture_output=True,
-            check=False,
-            timeout=90,
-        )
+            env=self.environment | variables | {"PYTHONFAULTHANDLER": "1"},
+            stdin=None if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            try:
+                output, errors = process.communicate(stdin, timeout=90)
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGABRT)
+                _, errors = process.communicate(timeout=30)
+                raise AssertionError(f"it does not end:\n{errors.decode()}") from None
+        return subprocess.CompletedProcess(arguments, process.returncode, output, errors)
 
 
 class PlayedPod:
