@@ -1,22 +1,18 @@
 """The CustomResourceDefinitions install, both ways of `kubectl apply`, and serve what people expect of `kubectl`."""
 
 import json
-import secrets
 import subprocess
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.client import ApiClient
 
 from api.documents import example
-from sandkeeper.api import crd, generated
+from sandkeeper.api import crd
 from sandkeeper.api.crd import POLICY, SANDBOX
 from sandkeeper.api.names import GROUP
-from support.cluster import Cluster
-from support.crds import remove_crds, wait_until_served
+from support.cluster import Cluster, OwnCluster
+from support.crds import install_crds, remove_crds
 from support.waiting import wait_for
 
 pytestmark = pytest.mark.cluster
@@ -24,29 +20,18 @@ pytestmark = pytest.mark.cluster
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-@pytest.fixture
-def group(cluster: Cluster) -> Iterator[str]:
-    """An API group of the test's own: the real one is in use by others."""
-    name = f"t{secrets.token_hex(4)}.example"
-    yield name
-    remove_crds(cluster, group=name)
-
-
+@pytest.mark.xdist_group("api-own")
 @pytest.mark.parametrize("how", ["client-side", "server-side"])
-def test_kubectl_apply_installs_them_and_applies_them_again(
-    cluster: Cluster, api_client: ApiClient, group: str, tmp_path: Path, how: str
-) -> None:
-    files = {name: text.replace(GROUP, group) for name, text in crd.files().items()}
-    generated.write(files, into=tmp_path)
-    options = [f"--server-side={str(how == 'server-side').lower()}", "-f", str(tmp_path)]
+def test_kubectl_apply_installs_them_and_applies_them_again(own_cluster: OwnCluster, how: str) -> None:
+    remove_crds(own_cluster)
+    server_side = f"--server-side={str(how == 'server-side').lower()}"
 
-    cluster.kubectl("apply", *options)
-    wait_until_served(api_client, group=group)
-    first = {resource: definition(cluster, resource, group) for resource in (SANDBOX, POLICY)}
-    cluster.kubectl("apply", *options)
+    install_crds(own_cluster, server_side)
+    first = {resource: definition(own_cluster, resource) for resource in (SANDBOX, POLICY)}
+    install_crds(own_cluster, server_side)
 
     for resource in (SANDBOX, POLICY):
-        found = definition(cluster, resource, group)
+        found = definition(own_cluster, resource)
         assert found["metadata"]["generation"] == first[resource]["metadata"]["generation"]
         assert (LAST_APPLIED in found["metadata"].get("annotations", {})) is (how == "client-side")
         problems = [
@@ -57,14 +42,14 @@ def test_kubectl_apply_installs_them_and_applies_them_again(
         assert problems == []
 
 
-def definition(cluster: Cluster, resource: crd.Resource, group: str) -> dict[str, Any]:
-    return cluster.get("crd", f"{resource.plural}.{group}")
+def definition(cluster: Cluster, resource: crd.Resource) -> dict[str, Any]:
+    return cluster.get("crd", f"{resource.plural}.{GROUP}")
 
 
 @pytest.mark.usefixtures("crds")
 def test_what_is_served_is_what_is_generated(cluster: Cluster) -> None:
     for resource in (SANDBOX, POLICY):
-        served = definition(cluster, resource, GROUP)["spec"]["versions"]
+        served = definition(cluster, resource)["spec"]["versions"]
         assert served == crd.definition(resource)["spec"]["versions"]
 
 

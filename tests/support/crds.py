@@ -12,7 +12,7 @@ import pytest
 
 from sandkeeper.api import crd
 from sandkeeper.api.names import GROUP, VERSION
-from support.cluster import Cluster
+from support.cluster import Cluster, OwnCluster
 from support.waiting import wait_for
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "install_crds",
     "remove_crds",
     "wait_until_gone",
-    "wait_until_served",
 ]
 
 CRDS = Path(__file__).resolve().parents[2] / "crds"
@@ -44,21 +43,21 @@ def crds(cluster: Cluster) -> None:
     install_crds(cluster)
 
 
-def install_crds(cluster: Cluster) -> None:
+def install_crds(cluster: Cluster, *options: str) -> None:
     """Install both kinds, and wait until they are served."""
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRDS))
+    cluster.kubectl("apply", *(options or ("--server-side", "--force-conflicts")), "-f", str(CRDS))
     with _client(cluster) as client:
-        wait_until_served(client, group=GROUP)
+        _wait_until_served(client)
 
 
-def wait_until_served(api_client: kubernetes.client.ApiClient, *, group: str) -> None:
+def _wait_until_served(client: kubernetes.client.ApiClient) -> None:
     """Ask for both kinds until the API server knows them, which is a moment later than it says."""
-    objects = kubernetes.client.CustomObjectsApi(api_client)
+    objects = kubernetes.client.CustomObjectsApi(client)
     give_up_at = time.monotonic() + ESTABLISHING_SECONDS
     for resource in (crd.SANDBOX, crd.POLICY):
         while True:
             try:
-                objects.list_cluster_custom_object(group, VERSION, resource.plural, limit=1)
+                objects.list_cluster_custom_object(GROUP, VERSION, resource.plural, limit=1)
             except kubernetes.client.ApiException:
                 if time.monotonic() > give_up_at:
                     raise
@@ -67,30 +66,30 @@ def wait_until_served(api_client: kubernetes.client.ApiClient, *, group: str) ->
                 break
 
 
-def find_crds(cluster: Cluster, *, group: str = GROUP) -> list[str]:
-    """Name the definitions of a group that are there, as kubectl does."""
+def find_crds(cluster: Cluster) -> list[str]:
+    """Name the definitions that are there, as kubectl does."""
     listed = cluster.kubectl("get", "crd", "-o", "name").split()
-    return [name for name in listed if name.endswith(f".{group}")]
+    return [name for name in listed if name.endswith(f".{GROUP}")]
 
 
-def remove_crds(cluster: Cluster, *, group: str = GROUP) -> None:
+def remove_crds(cluster: OwnCluster) -> None:
     """Take both kinds away, and wait until they are gone."""
-    if there := find_crds(cluster, group=group):
+    if there := find_crds(cluster):
         cluster.kubectl("delete", "--ignore-not-found", "--wait=false", *there)
-    wait_until_gone(cluster, group=group)
+    wait_until_gone(cluster)
 
 
-def wait_until_gone(cluster: Cluster, *, group: str = GROUP) -> None:
+def wait_until_gone(cluster: OwnCluster) -> None:
     """Wait for both kinds to go, who are on their way out.
 
     An API server that finds the storage of a kind not ready as yet (``storage is (re)initializing``) may leave it at
     that until the definition changes, or for five minutes (seen with 1.34.4): so it is made to look again.
     """
-    wait_for(partial(_are_gone, cluster, group), what=f"the kinds of {group} are gone", timeout=240, pause=1)
+    wait_for(partial(_are_gone, cluster), what="both kinds are gone", timeout=240, pause=1)
 
 
-def _are_gone(cluster: Cluster, group: str) -> bool:
-    there = find_crds(cluster, group=group)
+def _are_gone(cluster: OwnCluster) -> bool:
+    there = find_crds(cluster)
     for name in there:
         try:
             cluster.kubectl("annotate", "--overwrite", name, f"sandkeeper.test/looked-at={time.time_ns()}")
