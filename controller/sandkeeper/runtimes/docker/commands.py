@@ -85,9 +85,8 @@ class Commands:
 
         def run(client: APIClient) -> int | None:
             with RunningCommand(client, container, command, stdin=True, seconds=seconds) as running:
-                with suppress(
-                    ConnectionError
-                ):  # it ended without reading everything; either side may notice first
+                # A command may end without having read everything, and either side may notice first.
+                with suppress(ConnectionError):
                     running.feed(stdin)
                     running.end_input()
                 for stream, data in running.frames():
