@@ -149,7 +149,7 @@ class OwnCluster(Cluster):
         """Freeze the controller-manager: nothing is garbage-collected meanwhile."""
         manager = processes.load(self.layout.pids / "kube-controller-manager.json")
         assert manager is not None
-        manager.send(signal.SIGSTOP)
+        manager.freeze()
         try:
             yield
         finally:

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +14,17 @@ from testbed import locks, probes, processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+BUSY = """
+import sys, threading
+def write():
+    while True:
+        with open(sys.argv[1], "w") as file:
+            file.write("again")
+for _ in range(8):
+    threading.Thread(target=write).start()
+"""
+"""Changes a file all the time, from several threads."""
 
 
 @pytest.fixture
@@ -51,6 +64,26 @@ def test_one_that_hangs_can_be_stopped(sleeper: processes.Record) -> None:
     sleeper.send(signal.SIGSTOP)
     processes.stop([sleeper], grace=5)
     assert not sleeper.alive
+
+
+def test_one_that_is_frozen_does_nothing_from_that_moment_on(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    record = processes.start([sys.executable, "-c", BUSY, str(log)], log=tmp_path / "said")
+    try:
+        probes.wait("its work", lambda: None if log.exists() else "none yet", seconds=10)
+        for _ in range(20):
+            record.freeze()
+            before = log.stat().st_mtime_ns
+            time.sleep(0.05)
+            assert log.stat().st_mtime_ns == before
+            record.send(signal.SIGCONT)
+    finally:
+        processes.stop([record], grace=0)
+
+
+def test_one_that_ended_needs_no_freezing(sleeper: processes.Record) -> None:
+    processes.stop([sleeper], grace=0)
+    sleeper.freeze()
 
 
 def test_one_that_ignores_us_is_killed(tmp_path: Path) -> None:

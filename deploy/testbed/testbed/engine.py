@@ -144,17 +144,17 @@ class Engine:
 
     def pause(self) -> None:
         """Let the daemon hang: it takes connections and answers none."""
-        self._send(signal.SIGSTOP)
+        self._running().freeze()
 
     def resume(self) -> None:
         """Let the daemon go on."""
-        self._send(signal.SIGCONT)
+        self._running().send(signal.SIGCONT)
 
-    def _send(self, number: signal.Signals) -> None:
+    def _running(self) -> processes.Record:
         record = processes.load(self._record)
         if record is None or not record.alive:
             raise ProcessLookupError("this engine does not run")
-        record.send(number)
+        return record
 
     def client(self) -> docker.DockerClient:
         """Connect to it."""

@@ -51,16 +51,37 @@ class Record:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
+    def freeze(self, *, seconds: float = 10.0) -> None:
+        """Stop it (SIGSTOP), and wait until it stands still; SIGCONT lets it go on. TimeoutError: it does not stop.
+
+        The signal alone is not enough: on a busy machine other threads go on until the one that takes it has its turn.
+        """
+        self.send(signal.SIGSTOP)
+        deadline = time.monotonic() + seconds
+        while self.alive and not _stands_still(self.pid):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"process {self.pid} did not stop within {seconds:g} s")
+            time.sleep(_PAUSE)
+
 
 def boot_id() -> str:
     """Tell this boot of the machine from every other."""
     return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
 
 
-def _stat(pid: int) -> tuple[str, int, int] | None:
-    """Read state, parent and start time."""
+def _stands_still(pid: int) -> bool:
+    """Whether all its threads are stopped, or have ended."""
     try:
-        text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8")
+        threads = [_stat(f"{pid}/task/{one.name}") for one in (_PROC / f"{pid}/task").iterdir()]
+    except OSError:
+        return True
+    return all(found is None or found[0] in "TZX" for found in threads)
+
+
+def _stat(process: int | str) -> tuple[str, int, int] | None:
+    """Read state, parent and start time, also of one thread (PID/task/TID)."""
+    try:
+        text = (_PROC / str(process) / "stat").read_text(encoding="utf-8")
     except OSError:
         return None
     # The name is in brackets and may hold brackets and blanks itself.
