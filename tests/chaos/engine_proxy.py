@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from support.wire import LONGEST_HEAD, both_ways, chunk_of, copy_body, copy_rest, header
+from support.wire import LONGEST_HEAD, both_ways, chunk_of, close_server, copy_body, copy_rest, header
 
 __all__ = ["Asked", "EngineProxy", "Fate"]
 
@@ -168,9 +168,9 @@ class EngineProxy:
             )
 
     async def _cut(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        server, self._server = self._server, None
+        if server is not None:
+            await close_server(server)
             self._socket.unlink(missing_ok=True)
         await self._end(list(self._connections))
 

@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Final, Self
 
-from support.wire import LONGEST_HEAD, copy_body, copy_rest, header
+from support.wire import LONGEST_HEAD, close_server, copy_body, copy_rest, header
 
 __all__ = ["EngineCalls"]
 
@@ -58,7 +58,7 @@ class EngineCalls:
         self._server = await asyncio.start_unix_server(self._serve, self._path, limit=LONGEST_HEAD)
 
     async def _end(self) -> None:
-        self._server.close()
+        await close_server(self._server)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

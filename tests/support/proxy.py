@@ -26,7 +26,7 @@ import pytest
 from support.relay import Connection
 from support.trouble import PASS, Asked, Fate, Judge
 from support.upstream import kubeconfig_of, read_kubeconfig
-from support.wire import LONGEST_HEAD, classify
+from support.wire import LONGEST_HEAD, classify, close_server
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -262,9 +262,9 @@ class ApiProxy:
             )
 
     async def _cut(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        server, self._server = self._server, None
+        if server is not None:
+            await close_server(server)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

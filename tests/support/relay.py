@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ _PARTINGS = (OSError, EOFError)
 """Whoever leaves in the middle of something leaves."""
 _REMEMBERED = 50
 """Events of a watch that may be said once more."""
+_HANDSHAKE_SECONDS = 10
 _EXPIRED = Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized")
 
 
@@ -109,11 +111,8 @@ class Connection:
     async def _join(self) -> None:
         head = await self._reader.readuntil(b"\r\n\r\n")
         upstream = self._hub.upstream
-        answers, self._server = await asyncio.open_connection(
-            upstream.host,
-            upstream.port,
-            ssl=upstream.anonymous if self._brings_token(head) else upstream.tls,
-            limit=LONGEST_HEAD,
+        answers, self._server = await _open(
+            upstream, upstream.anonymous if self._brings_token(head) else upstream.tls
         )
         async with both_ways(self._ask(self._server, head), self._answer(answers)) as (asking, _):
             if self.frozen and not asking.done():
@@ -226,3 +225,27 @@ class Connection:
 def _token(head: bytes) -> str | None:
     found = header(head, "authorization")
     return None if found is None else found.removeprefix("Bearer ")
+
+
+async def _open(upstream: Upstream, tls: ssl.SSLContext | None) -> tuple[StreamReader, StreamWriter]:
+    """Connect to the server behind the proxy; cancelled, it leaves nothing open.
+
+    By itself asyncio would: it does not close a TLS connection whose handshake has yet to begin, nor at once one
+    whose handshake has just ended.
+    """
+    opening = asyncio.ensure_future(
+        asyncio.open_connection(
+            upstream.host,
+            upstream.port,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else _HANDSHAKE_SECONDS,
+            limit=LONGEST_HEAD,
+        )
+    )
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        with suppress(OSError):
+            _, writer = await opening
+            writer.transport.abort()
+        raise

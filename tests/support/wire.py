@@ -17,6 +17,7 @@ __all__ = [
     "both_ways",
     "chunk_of",
     "classify",
+    "close_server",
     "copy_all",
     "copy_body",
     "copy_rest",
@@ -27,6 +28,18 @@ __all__ = [
 LONGEST_HEAD = 1 << 20
 _READ = 1 << 16
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+async def close_server(server: asyncio.Server) -> None:
+    """Take no connections any more; those that were just taken are still told to whoever made the server.
+
+    asyncio forgets them, open as they are, if the server is closed before they know that it is theirs: that takes
+    them one turn of the loop.
+    """
+    for listening in server.sockets:
+        asyncio.get_running_loop().remove_reader(listening)
+    await asyncio.sleep(0)
+    server.close()
 
 
 async def copy_body(

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import gc
 import json
+import socket
 import subprocess
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -157,3 +160,16 @@ def test_it_is_gone_with_its_end(cluster: Cluster, tmp_path: Path) -> None:
     assert not proxy._thread.is_alive()
     with pytest.raises(ConnectionRefusedError):
         HTTPConnection(urlsplit(proxy.url).netloc, timeout=5).connect()
+
+
+@pytest.mark.cluster
+def test_what_is_cut_while_it_begins_is_closed_as_well(cluster: Cluster, tmp_path: Path) -> None:
+    for pause in range(40):
+        with ExitStack() as clients, ApiProxy(cluster.kubeconfig, tmp_path) as proxy:
+            address = (urlsplit(proxy.url).hostname, urlsplit(proxy.url).port)
+            for _ in range(5):
+                client = clients.enter_context(socket.create_connection(address, timeout=10))
+                client.sendall(b"GET /version HTTP/1.1\r\nHost: api\r\n\r\n")
+            time.sleep(pause / 4000)
+    # Whatever was left open warns when it is found, which fails the test.
+    gc.collect()
