@@ -10,8 +10,10 @@ from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.leadership import Leadership, NotLeader
 from sandkeeper.cluster.resources import LEASES
 from sandkeeper.telemetry.metrics import Metrics
+from support.api import api_at
+from support.cluster import Cluster
 from support.proxy import ApiProxy
-from support.trouble import Fate, Refusal
+from support.trouble import PASS, Asked, Fate, Refusal
 
 pytestmark = [pytest.mark.cluster]
 
@@ -96,12 +98,59 @@ async def test_what_was_given_back_is_there_for_the_next_at_once(
     second, other = candidate("second")
     await attempt(first, clock)
     await attempt(second, other)
-    await first.release()
+    await first.release(seconds=30)
     assert not first.leads("any")
     assert await attempt(second, other)
     spec = (await api.get(LEASES, name="test-leader", namespace=namespace))["spec"]
     assert spec["holderIdentity"] == "second"
     assert spec["leaseTransitions"] == 1
+
+
+async def test_a_renewal_that_is_still_on_its_way_does_not_keep_the_lease(
+    cluster: Cluster, namespace: str, api_proxy: ApiProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = 2
+
+    def renewed_late(asked: Asked) -> Fate:
+        nonlocal late
+        if asked.verb == "update" and late:
+            cluster.kubectl("-n", namespace, "annotate", "--overwrite", "lease/test-leader", f"late={late}")
+            late -= 1
+        return PASS
+
+    async with api_at(api_proxy.kubeconfig, monkeypatch) as api:
+        leadership = Leadership(api, namespace=namespace, release="test", identity="first")
+        await leadership.attempt()
+        with api_proxy.judged_by(renewed_late):
+            await leadership.release(seconds=60)
+        assert late == 0
+        assert not (await api.get(LEASES, name="test-leader", namespace=namespace))["spec"]["holderIdentity"]
+
+
+async def test_who_is_answered_slowly_gives_back_as_long_as_there_is_time(
+    namespace: str,
+    api_proxy: ApiProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with api_at(api_proxy.kubeconfig, monkeypatch) as api:
+
+        async def holder() -> str:
+            found: str = (await api.get(LEASES, name="test-leader", namespace=namespace))["spec"][
+                "holderIdentity"
+            ]
+            return found
+
+        leadership = Leadership(api, namespace=namespace, release="test", identity="slow")
+        for seconds, left in ((0.5, "slow"), (60, "")):
+            await leadership.attempt()
+            assert leadership.leads("any")
+            with api_proxy.judged_by(lambda _: Fate(delay=1)):
+                await leadership.release(seconds=seconds)
+            assert not leadership.leads("any")
+            assert await holder() == left
+            assert ("could not be given back" in caplog.text) is bool(left)
+            caplog.clear()
 
 
 async def test_of_two_that_are_quick_one_wins(candidate: Candidate) -> None:

@@ -7,7 +7,6 @@ need not know which: before it begins it asks whether it leads the namespace, an
 """
 
 import asyncio
-import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +18,7 @@ from sandkeeper.cluster.leases import RENEW_SECONDS, RETRY_SECONDS, Lease, leade
 from sandkeeper.cluster.resources import LEASES
 from sandkeeper.cluster.slots import EVERY_SLOT, Shares
 
-__all__ = ["AlwaysLeader", "Lead", "Leadership", "NotLeader", "OnChange", "seek"]
+__all__ = ["AlwaysLeader", "Lead", "Leadership", "NotLeader", "OnChange", "give_back", "seek"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +49,8 @@ class Lead(Protocol):
     async def run(self, on_change: OnChange) -> None:
         """Try to lead, and to go on leading, until cancelled; tell of each change."""
 
-    async def release(self) -> None:
-        """Give everything back at once, so that others need not wait for it to expire."""
+    async def release(self, *, seconds: float) -> None:
+        """Give everything back, so that others need not wait for it to expire; no longer than some seconds."""
 
 
 class AlwaysLeader:
@@ -74,7 +73,7 @@ class AlwaysLeader:
         on_change(frozenset(), EVERY_SLOT)
         await asyncio.Event().wait()
 
-    async def release(self) -> None:
+    async def release(self, *, seconds: float) -> None:
         """Nothing to give back."""
 
 
@@ -156,11 +155,19 @@ class Leadership:
             )
         return self._were_shared
 
-    async def release(self) -> None:
-        """Give the lease back at once, so that a standby need not wait for it to expire."""
-        with contextlib.suppress(ApiError, TimeoutError):
-            async with asyncio.timeout(RETRY_SECONDS):
-                await self._lease.give_back()
+    async def release(self, *, seconds: float) -> None:
+        """Give the lease back, so that a standby need not wait for it to expire; no longer than some seconds."""
+        await give_back(self._lease.give_back(), seconds=seconds)
+
+
+async def give_back(giving: Awaitable[None], *, seconds: float) -> None:
+    """Wait until what is led is given back, for so long; say so where it is not: then it expires by itself."""
+    try:
+        async with asyncio.timeout(seconds):
+            await giving
+    except (ApiError, TimeoutError) as error:
+        why = str(error) or f"no answer within {seconds:.1f} s"
+        logger.warning("What is led could not be given back, others wait until it expires: %s", why)
 
 
 async def seek(lead: Lead, attempt: Callable[[], Awaitable[float]], on_change: OnChange) -> None:

@@ -149,14 +149,24 @@ class Lease:
 
     async def give_back(self) -> None:
         """Leave it to whoever comes, who need not wait for it to expire."""
-        if not self.held:
-            return
+        if not self.term:
+            return  # it was never ours; where it was, it may still be in our name after we ceased to believe so
         self._deadline = float("-inf")
-        with contextlib.suppress(NotFound, Conflict):
-            lease = await self._api.get(LEASES, name=self.name, namespace=self._namespace)
-            if lease["spec"].get("holderIdentity") == self._identity:
-                lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-                await self._api.replace(LEASES, lease, name=self.name, namespace=self._namespace)
+        with contextlib.suppress(NotFound):
+            while not await self._given_back():
+                pass
+
+    async def _given_back(self) -> bool:
+        """Try once; False: it changed meanwhile, which a renewal may do that was on its way when we stopped."""
+        lease = await self._api.get(LEASES, name=self.name, namespace=self._namespace)
+        if lease["spec"].get("holderIdentity") != self._identity:
+            return True
+        lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+        try:
+            await self._api.replace(LEASES, lease, name=self.name, namespace=self._namespace)
+        except Conflict:
+            return False
+        return True
 
     def _may_take(self, lease: Object) -> bool:
         spec = lease.get("spec") or {}

@@ -11,7 +11,6 @@ impossible:
   slot, by the record as it was before, is refused, and sees us when it looks again.
 """
 
-import asyncio
 import contextlib
 import logging
 import math
@@ -19,9 +18,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from hashlib import sha256
 from typing import Final, Protocol
 
-from sandkeeper.cluster.api import ApiError, Conflict, KubeApi, Object
+from sandkeeper.cluster.api import Conflict, KubeApi, Object
 from sandkeeper.cluster.clocks import boot_time
-from sandkeeper.cluster.leadership import NotLeader, OnChange, seek
+from sandkeeper.cluster.leadership import NotLeader, OnChange, give_back, seek
 from sandkeeper.cluster.leases import (
     LEASE_SECONDS,
     RETRY_SECONDS,
@@ -157,11 +156,9 @@ class Sharding:
         expected = not is_led and self._expected(shares, members)
         return _IMPATIENT_SECONDS if expected or give - given or taken - self._terms.keys() else RETRY_SECONDS
 
-    async def release(self) -> None:
-        """Give up every slot, and be a member no longer."""
-        with contextlib.suppress(ApiError, TimeoutError):
-            async with asyncio.timeout(RETRY_SECONDS):
-                await self.leave()
+    async def release(self, *, seconds: float) -> None:
+        """Give up every slot, and be a member no longer; no longer than some seconds are spent on that."""
+        await give_back(self.leave(), seconds=seconds)
 
     async def leave(self) -> None:
         """Do what :meth:`release` does, for as long as it takes. Raises ApiError."""

@@ -12,6 +12,7 @@ import logging
 import os
 import signal
 import socket
+import time
 from collections.abc import Coroutine, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -24,6 +25,7 @@ from sandkeeper.cluster.api import ApiError, KubeApi
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.events import EventPoster
 from sandkeeper.cluster.leadership import AlwaysLeader, Lead, Leadership
+from sandkeeper.cluster.leases import LEASE_SECONDS, RETRY_SECONDS
 from sandkeeper.cluster.resources import NAMESPACES
 from sandkeeper.cluster.sharding import Sharding
 from sandkeeper.cluster.slots import SLOTS, slot_of
@@ -61,6 +63,8 @@ __all__ = ["Operator", "find_installation"]
 
 logger = logging.getLogger(__name__)
 
+_ENDING_SECONDS: Final = 3.0
+"""What ends in any case has two, and one is to spare."""
 _REQUESTS: Final = 64
 """Connections to the API server at once, besides those of watches, which keep theirs."""
 _WATCHED_KINDS: Final = 6
@@ -347,16 +351,18 @@ class Operator:
 
     async def _wind_down(self, main: asyncio.Task[None], *, grace: float) -> None:
         logger.info("Stopping: finishing what is in hand")
+        end = time.monotonic() + grace - _ENDING_SECONDS
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, grace - 5)):  # what follows takes four at most
+            async with asyncio.timeout(max(0.0, end - time.monotonic() - RETRY_SECONDS)):
                 await self._queue.idle()
                 if self._reconciler is not None:
                     await self._reconciler.setups.finish()
         if self._seeking is not None:
             self._seeking.cancel()  # or it would take again what is given back
-        await self._lead.release()
+        # A slow API server is given all the time there is, but for what would have expired by then.
+        await self._lead.release(seconds=min(LEASE_SECONDS, max(RETRY_SECONDS, end - time.monotonic())))
         self._sources.stop()
         main.cancel()
-        _, pending = await asyncio.wait({main}, timeout=2)
+        _, pending = await asyncio.wait({main}, timeout=_ENDING_SECONDS - 1)
         if pending:
             logger.warning("Stopping with %d keys in hand", self._queue.working)
