@@ -17,6 +17,7 @@ import kubernetes.config
 
 from bench.figures import Json
 from sandkeeper.api.names import GROUP, VERSION
+from support.closing import hang_up
 
 __all__ = ["Kube", "Lines", "Seen", "Watch", "pods", "policies", "sandboxes"]
 
@@ -55,6 +56,7 @@ class Kube:
     async def close(self) -> None:
         """Close the connections."""
         await self._session.close()
+        await hang_up()
 
     async def request(self, method: str, path: str, *, body: Json | None = None, query: str = "") -> Json:
         """Make a request and return the answer; aiohttp.ClientResponseError where it is refused."""

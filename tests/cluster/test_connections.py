@@ -10,7 +10,7 @@ from sandkeeper.cluster.commands import run_command
 from sandkeeper.cluster.connection import Connection
 from sandkeeper.cluster.resources import NAMESPACES
 from sandkeeper.telemetry.metrics import Metrics
-from support.api import all_is_closed
+from support.closing import hang_up
 from support.cluster import Cluster
 from support.engine import eventually
 
@@ -26,7 +26,7 @@ async def busy(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     async with connection.session.get(watch):
         yield connection
     await connection.close()
-    await all_is_closed()
+    await hang_up()
 
 
 async def waits(connection: Connection) -> None:
@@ -83,4 +83,4 @@ async def test_a_watch_is_as_old_as_what_it_heard_last(
         assert not response.ok
     assert connection.watch_ages().keys() == {"namespaces"}
     await connection.close()
-    await all_is_closed()
+    await hang_up()

@@ -11,7 +11,7 @@ from sandkeeper.config.operator import OperatorConfig
 from sandkeeper.reconcile.claims import Claims
 from sandkeeper.reconcile.sources import Sources
 from sandkeeper.telemetry.metrics import Metrics
-from support.api import all_is_closed
+from support.closing import hang_up
 
 pytestmark = [pytest.mark.cluster]
 
@@ -34,7 +34,7 @@ async def sources(
     await made.list_all()
     yield made
     await connection.close()
-    await all_is_closed()
+    await hang_up()
 
 
 async def test_a_watch_that_has_not_begun_is_waited_for(sources: Sources) -> None:

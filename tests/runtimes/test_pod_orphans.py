@@ -16,7 +16,7 @@ from sandkeeper.runtimes.pod.backend import PodRuntimes
 from sandkeeper.runtimes.pod.orphans import Orphans
 from sandkeeper.runtimes.pod.pods import Pods
 from sandkeeper.runtimes.protocol import Owner
-from support.api import api_of
+from support.api import api_at
 from support.cluster import OwnCluster
 from support.crds import install_crds
 
@@ -44,7 +44,7 @@ def uncollected(own_cluster: OwnCluster) -> Iterator[OwnCluster]:
 
 @pytest.fixture
 async def api(uncollected: OwnCluster, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeApi]:
-    async with api_of(uncollected, monkeypatch) as speaking:
+    async with api_at(uncollected.kubeconfig, monkeypatch) as speaking:
         yield speaking
         for resource in (PODS, SANDBOXES):
             async for page, _ in speaking.pages(resource, namespace=PLACE):
