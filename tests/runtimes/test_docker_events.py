@@ -169,6 +169,8 @@ async def test_the_sweep_finds_what_the_events_missed(
     one, two = (an_order(a_config(tiny_image), f"agent:{name}") for name in ("one", "two"))
     async with sandboxing.running(sweep_seconds=1) as (backend, changes):
         made = await backend.create(one)
+        # One that was quiet for two sweeps is given up, and the next may not have begun as yet.
+        await eventually(lambda: backend._watch.is_live, what="the watch is live")
         stream = backend._watch._stream
         assert stream is not None
         stream._deliver = lambda _event: None  # deaf, and none the wiser
