@@ -30,12 +30,12 @@ def test_a_new_token_is_read_when_the_old_one_is_refused(
     for name in ("tio", "host"):
         proxy.renew_token()
         pod_sandboxes.apply(pod_sandboxes.sandbox(name))
-        pod_sandboxes.wait(name, "Running", timeout=30)
+        pod_sandboxes.wait(name, "Running")
         assert proxy.count(status=HTTPStatus.UNAUTHORIZED) > 0
     # The watches go on with the new one, too.
     proxy.cut()
     proxy.heal()
-    wait_for(lambda: proxy.open_watches("sandboxes") == 1, what="the Sandboxes are watched again", timeout=30)
+    wait_for(lambda: proxy.open_watches("sandboxes") == 1, what="the Sandboxes are watched again")
     pod_sandboxes.apply(pod_sandboxes.sandbox("late"))
-    pod_sandboxes.wait("late", "Running", timeout=30)
+    pod_sandboxes.wait("late", "Running")
     assert operator.process.poll() is None

@@ -193,10 +193,8 @@ def test_no_value_is_seen_outside(
     with CommandLines([*values.parts, control]) as lines:
         operator = operator_factory(verbose=True, **place.settings).wait_ready()
         name = live(place, values, lambda: read_pages(operator))
-        subprocess.run(
-            [sys.executable, "-c", "import time; time.sleep(0.5)", f"{control} outside"], check=True
-        )
-        place.run(name, "sh", "-c", "sleep 0.5; :", f"{control} inside")
+        subprocess.run([sys.executable, "-c", "import time; time.sleep(5)", f"{control} outside"], check=True)
+        place.run(name, "sh", "-c", "sleep 5; :", f"{control} inside")
         place.sandboxes.kubectl("delete", "sandbox", "rain", "--timeout=60s")
         read_pages(operator)
         operator.stop()

@@ -27,7 +27,7 @@ def test_it_turns_away_who_comes_and_goes_on_when_it_has_some_again(
         stack.enter_context(limited(operator.process.pid, to_spare=2))
         guests = [
             stack.enter_context(
-                socket.create_connection((address.hostname or "", address.port or 0), timeout=5)
+                socket.create_connection((address.hostname or "", address.port or 0), timeout=30)
             )
             for _ in range(8)
         ]
@@ -38,5 +38,5 @@ def test_it_turns_away_who_comes_and_goes_on_when_it_has_some_again(
     assert len(operator.log.read_text().splitlines()) <= LINES
     sandboxes.wait("tio", "Running")
     assert operator.process.poll() is None
-    assert operator.ready()
+    operator.wait_ready()
     assert sandboxes.status("rain")["runtime"]["id"] == before

@@ -142,7 +142,7 @@ class Ground:
         wait_for(
             lambda: self.reasons(name)[: len(reasons)] == list(reasons),
             what=f"{name}: Warnings {', '.join(reasons)}",
-            timeout=20,
+            timeout=60,
             tell=lambda: json.dumps(self.told(name), indent=1),
         )
         assert self.reasons(name) == list(reasons)
@@ -205,11 +205,12 @@ def _time(text: str) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def on(node: str) -> dict[str, Any]:
-    """Lead a Pod to one fake node, and leave it there when nothing is heard of that for minutes."""
+def on(node: str, *, silent: bool = False) -> dict[str, Any]:
+    """Lead a Pod to one fake node, even a silent one, and leave it there when nothing is heard of that for minutes."""
     lost = [
-        {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute"}
+        {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": effect}
         for what in ("not-ready", "unreachable")
+        for effect in ("NoExecute", *["NoSchedule"] * silent)
     ]
     return {"nodeSelector": {"kubernetes.io/hostname": node}, "tolerations": [dict(TOLERATION), *lost]}
 
@@ -260,8 +261,8 @@ def slow(ground: Ground, cluster: Cluster) -> Iterator[Slow]:
             ground.ready(name)
         for node in nodes.names:
             nodes.silence(node)
-        # Nobody has noticed yet.
-        ground.begin("never-started", pod=on(deleted))
+        # Whether anybody has noticed as yet or not.
+        ground.begin("never-started", pod=on(deleted, silent=True))
         for name in ("full-volume", "full-disk"):
             ground.ready(name)
             ground.run(name, "dd if=/dev/zero of=big bs=1M count=8")
@@ -464,9 +465,9 @@ def is_told_last(ground: Ground, name: str, reason: str) -> bool:
     return ground.reasons(name)[-1] == reason
 
 
-def applied(cluster: Cluster, manifest: dict[str, Any]) -> bool:
+def would_be_admitted(cluster: Cluster, manifest: dict[str, Any]) -> bool:
     with suppress(subprocess.CalledProcessError):
-        cluster.kubectl("apply", "-f", "-", stdin=to_json(manifest))
+        cluster.kubectl("apply", "--dry-run=server", "-f", "-", stdin=to_json(manifest))
         return True
     return False
 
@@ -485,8 +486,6 @@ def test_one_that_makes_room_for_another_comes_back_when_there_is_some(ground: G
         assert room == "1k"
         ground.begin(name, container={"cpus": 600}, pod=on(node))
         before = ground.ready(name)
-        # A kubelet takes its time to end a Pod. A silent one leaves us some to look.
-        nodes.silence(node)
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -499,7 +498,13 @@ def test_one_that_makes_room_for_another_comes_back_when_there_is_some(ground: G
         }
         try:
             ground.cluster.kubectl("apply", "-f", "-", stdin=to_json(priority))
-            wait_for(lambda: applied(ground.cluster, pod), what="the class is known where Pods are admitted")
+            wait_for(
+                lambda: would_be_admitted(ground.cluster, pod),
+                what="the class is known where Pods are admitted",
+            )
+            # A kubelet takes its time to end a Pod. A silent one leaves us some to look: until it is missed.
+            nodes.silence(node)
+            ground.cluster.kubectl("apply", "-f", "-", stdin=to_json(pod))
             status = ground.waits(name, "Preempted")
             assert "higher priority" in status["message"]
             nodes.revive(node)

@@ -160,6 +160,7 @@ def test_an_edit_reaches_all_the_coldest_first_and_never_more_at_once_than_may(
         assert has(fleet.statuses()["s02"], "Drifted", "True", "ConfigChanged")
         fleet.user.kubectl("annotate", "sandbox", "s02", "sandkeeper.dev/hold-until-")
         status = fleet.wait_policy("Current", "True", "UpToDate")
+        wait_for(reached(history, 20), what="all are told")
     order = history.replaced()
     assert sorted(order) == NAMES
     assert order[-1] == "s02"
@@ -184,7 +185,12 @@ def test_it_stops_at_one_that_does_not_come_up_and_goes_on_when_that_is_mended(
         status = fleet.wait_policy("Ready", "False", "RolloutBlocked")
         assert message(status, "Ready").startswith("The replacement failed of s0")
         wait_for(lambda: sum(waits_for_one_that_failed(fleet)) >= 18, what="all others say so")
-        assert metrics(fleet.operator)["blocked"] == status["rollout"]["blocked"] >= 1
+        wait_for(
+            lambda: (
+                metrics(fleet.operator).get("blocked") == fleet.policy()["status"]["rollout"]["blocked"] >= 1
+            ),
+            what="the metrics say of how many",
+        )
 
         fleet.operator.kill()  # whoever comes next knows by the statuses
         fleet.operator = start()
@@ -239,6 +245,7 @@ def test_whoever_takes_over_in_the_middle_keeps_to_the_budget(
             fleet.operator.kill()
             fleet.operator = start()
         status = fleet.wait_policy("Current", "True", "UpToDate")
+        wait_for(reached(history, 20), what="all are told")
     assert sorted(history.replaced()) == NAMES
     assert_coldest_first(history.replaced(), at_once=2)
     assert history.most_away() <= 2

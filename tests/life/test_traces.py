@@ -79,8 +79,9 @@ def test_a_collector_that_is_not_there_holds_nobody_up(
     operator_factory: OperatorFactory, sandboxes: Sandboxes
 ) -> None:
     operator = operator_factory(
-        env={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}, lease=False
+        env={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"},
+        lease=False,
     ).wait_ready()
     sandboxes.apply(sandboxes.policy(), sandboxes.sandbox("rain"))
     sandboxes.wait("rain", "Running")
-    assert operator.stop(timeout=15) == 0
+    assert operator.stop() == 0

@@ -45,8 +45,7 @@ def test_who_watches_logs_in_anew(
         refuse_once(proxy)
         pod_sandboxes.apply(pod_sandboxes.sandbox(name))
         pod_sandboxes.wait(name, "Running")
-    assert operator.process.poll() is None
-    assert operator.ready()
+    operator.wait_ready()
 
 
 def test_who_cannot_read_new_credentials_goes_on_with_the_old_ones(

@@ -179,8 +179,9 @@ def test_a_claim_that_is_not_there_is_waited_for(
     pod_sandboxes.kubectl("patch", "persistentvolumeclaim", "leaving", "--type=merge", "-p", patch)
     volumes.bring("leaving")
     pod_sandboxes.apply(claim("leaving"))
-    pod_sandboxes.wait("rain", "Running")
-    pod_sandboxes.wait("tio", "Running")
+    # They are tried again ever later.
+    pod_sandboxes.wait("rain", "Running", timeout=120)
+    pod_sandboxes.wait("tio", "Running", timeout=120)
 
 
 def test_a_claim_for_one_pod_is_had_by_one_after_the_other(
@@ -201,7 +202,8 @@ def test_a_claim_for_one_pod_is_had_by_one_after_the_other(
     )
     assert [pod["metadata"]["name"] for pod in pods()] == [holder]
     pod_sandboxes.apply(pod_sandboxes.sandbox("rain", state="Stopped"))
-    pod_sandboxes.wait("tio", "Running")
+    # It is tried again ever later.
+    pod_sandboxes.wait("tio", "Running", timeout=120)
     assert pod_sandboxes.status("tio").get("recoveries", 0) == 0
 
 

@@ -77,7 +77,7 @@ class OperatorProcess:
         """Read a page, whatever its status."""
         request = urllib.request.Request(self.url(path), headers={"Accept": accept})
         try:
-            with urllib.request.urlopen(request, timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=30) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             return str(error.read().decode())

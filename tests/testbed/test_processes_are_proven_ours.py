@@ -57,7 +57,7 @@ def test_another_process_with_the_same_pid_gets_no_signal(
 
 def test_one_that_ended_is_not_alive_even_if_nobody_reaped_it(sleeper: processes.Record) -> None:
     os.kill(sleeper.pid, signal.SIGKILL)
-    probes.wait("its end", lambda: "alive" if sleeper.alive else None, seconds=5)
+    probes.wait("its end", lambda: "alive" if sleeper.alive else None, seconds=30)
 
 
 def test_one_that_hangs_can_be_stopped(sleeper: processes.Record) -> None:
@@ -70,7 +70,7 @@ def test_one_that_is_frozen_does_nothing_from_that_moment_on(tmp_path: Path) -> 
     log = tmp_path / "log"
     record = processes.start([sys.executable, "-c", BUSY, str(log)], log=tmp_path / "said")
     try:
-        probes.wait("its work", lambda: None if log.exists() else "none yet", seconds=10)
+        probes.wait("its work", lambda: None if log.exists() else "none yet", seconds=30)
         for _ in range(20):
             record.freeze()
             before = log.stat().st_mtime_ns
@@ -91,7 +91,7 @@ def test_one_that_ignores_us_is_killed(tmp_path: Path) -> None:
         ["sh", "-c", "trap '' TERM; echo ready; read x < /dev/ptmx"], log=tmp_path / "log"
     )
     said = tmp_path / "log"
-    probes.wait("the trap", lambda: None if "ready" in said.read_text(encoding="utf-8") else "no", seconds=5)
+    probes.wait("the trap", lambda: None if "ready" in said.read_text(encoding="utf-8") else "no", seconds=30)
     processes.stop([record], grace=0.1)
     assert not record.alive
 

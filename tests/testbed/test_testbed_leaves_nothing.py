@@ -157,7 +157,7 @@ def test_up_is_idempotent_heals_and_down_leaves_nothing(second: Bed) -> None:
     probes.wait(
         "their end",
         lambda: None if "does not run" in second.run("status", fails=True).stdout else "no",
-        seconds=10,
+        seconds=60,
     )
     second.run("up")
     healed = dict(re.findall(r"^(\S+) +(\d+) ", second.wait_well(), re.MULTILINE))

@@ -168,7 +168,7 @@ def test_what_is_cut_while_it_begins_is_closed_as_well(cluster: Cluster, tmp_pat
         with ExitStack() as clients, ApiProxy(cluster.kubeconfig, tmp_path) as proxy:
             address = (urlsplit(proxy.url).hostname, urlsplit(proxy.url).port)
             for _ in range(5):
-                client = clients.enter_context(socket.create_connection(address, timeout=10))
+                client = clients.enter_context(socket.create_connection(address, timeout=30))
                 client.sendall(b"GET /version HTTP/1.1\r\nHost: api\r\n\r\n")
             time.sleep(pause / 4000)
     # Whatever was left open warns when it is found, which fails the test.
